@@ -1,0 +1,29 @@
+"""Progress bars: shown on a terminal, silent in a pipe and with verbose=0."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def progress(title: str, total: int, verbose: int) -> Iterator[Callable[[int], None]]:
+    """Give a function that advances a bar on stderr by so many steps of `total`."""
+    if not verbose or not sys.stderr.isatty():
+        yield lambda steps: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with Progress(*columns, *times, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda steps: bar.advance(task, steps)
+
+
+def say(message: str, verbose: int) -> None:
+    """Print one line about the course of the work on stderr, if `verbose`."""
+    if verbose:
+        print(message, file=sys.stderr, flush=True)
