@@ -1,0 +1,251 @@
+"""Exact top-k scans over packed codes: Hamming distance, and its weighted form for real-valued queries.
+
+The inner loop counts ones with vector instructions emitted as LLVM IR, for codes of any length and any alignment. Both
+scans live in one file because Numba's disk cache only watches the file of the kernel itself. Arrays are passed as
+addresses, so that read-only and memory-mapped codes need no copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from projbank.kernels.jit import kernel
+
+BYTE, SHORT, WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+VECTOR = ir.VectorType(WORD, 4)
+PREFETCH_BYTES = 2048
+Piece = Callable[[Any, Any], Any]
+"""Emits the load of the bits at a byte offset, as a value of the given type."""
+
+
+def _load(builder: Any, address: Any, offset: Any, kind: Any) -> Any:
+    pointer = builder.inttoptr(builder.add(address, offset), kind.as_pointer())
+    return builder.load(pointer, align=1, typ=kind)
+
+
+def _ones(builder: Any, vector: Any) -> Any:
+    """Ones in each of the 4 words of a vector."""
+    count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(VECTOR, [VECTOR]), "llvm.ctpop.v4i64")
+    return builder.call(count, [vector])
+
+
+def _carry_save(builder: Any, a: Any, b: Any, c: Any) -> tuple[Any, Any]:
+    """Add three bits in each position: (carry, sum)."""
+    half = builder.xor(a, b)
+    return builder.or_(builder.and_(a, b), builder.and_(half, c)), builder.xor(half, c)
+
+
+def _emit_count(builder: Any, n_bytes: Any, piece: Piece, fetch: Callable[[Any], None]) -> Any:
+    """Emit the number of ones in `n_bytes` bytes; nothing past their end is read.
+
+    Blocks of 256 bytes pass a tree of carry-save adders (Harley and Seal), which leaves one vector in eight to be
+    counted; then come whole vectors, whole words, and a last word that overlaps what was counted before.
+    """
+    zero = ir.Constant(VECTOR, [0] * 4)
+
+    def times(vector: Any, log2: int) -> Any:
+        return builder.shl(vector, ir.Constant(VECTOR, [log2] * 4))
+
+    total = cgutils.alloca_once_value(builder, zero)
+    builder.store(zero, total)
+    n_blocks = builder.lshr(n_bytes, WORD(8))
+    with builder.if_then(builder.icmp_unsigned("!=", n_blocks, WORD(0)), likely=True):
+        levels = [cgutils.alloca_once(builder, VECTOR) for _ in range(4)]
+        for level in levels:
+            builder.store(zero, level)
+        with cgutils.for_range(builder, n_blocks) as loop:
+            base = builder.shl(loop.index, WORD(8))
+            for line in range(0, 256, 64):
+                fetch(builder.add(base, WORD(line)))
+            one, two, four, eights = (builder.load(level, typ=VECTOR) for level in levels)
+            carries = []
+            for half in (0, 4):
+                v = [piece(builder.add(base, WORD(32 * (half + i))), VECTOR) for i in range(4)]
+                low, one = _carry_save(builder, one, v[0], v[1])
+                high, one = _carry_save(builder, one, v[2], v[3])
+                carry, two = _carry_save(builder, two, low, high)
+                carries.append(carry)
+            eight, four = _carry_save(builder, four, *carries)
+            eights = builder.add(eights, _ones(builder, eight))
+            for level, value in zip(levels, (one, two, four, eights), strict=True):
+                builder.store(value, level)
+        one, two, four, eights = (builder.load(level, typ=VECTOR) for level in levels)
+        singles = builder.add(_ones(builder, one), times(_ones(builder, two), 1))
+        multiples = builder.add(times(_ones(builder, four), 2), times(eights, 3))
+        builder.store(builder.add(singles, multiples), total)
+
+    start = builder.and_(n_bytes, WORD(~255))
+    n_vectors = builder.lshr(builder.and_(n_bytes, WORD(255)), WORD(5))
+    with cgutils.for_range(builder, n_vectors) as loop:
+        offset = builder.add(start, builder.shl(loop.index, WORD(5)))
+        fetch(offset)
+        vector = piece(offset, VECTOR)
+        builder.store(builder.add(builder.load(total, typ=VECTOR), _ones(builder, vector)), total)
+    reduce = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(WORD, [VECTOR]), "llvm.vector.reduce.add.v4i64"
+    )
+    count = cgutils.alloca_once(builder, WORD)
+    builder.store(builder.call(reduce, [builder.load(total, typ=VECTOR)]), count)
+    _emit_tail(builder, n_bytes, piece, count)
+    return builder.load(count, typ=WORD)
+
+
+def _emit_tail(builder: Any, n_bytes: Any, piece: Piece, count: Any) -> None:
+    """Add the ones of the last n_bytes % 32 bytes to `count`."""
+
+    def add(ones: Any) -> None:
+        builder.store(builder.add(builder.load(count, typ=WORD), ones), count)
+
+    start = builder.and_(n_bytes, WORD(~31))
+    n_words = builder.lshr(builder.and_(n_bytes, WORD(31)), WORD(3))
+    with cgutils.for_range(builder, n_words) as loop:
+        add(builder.ctpop(piece(builder.add(start, builder.shl(loop.index, WORD(3))), WORD)))
+    spare = builder.and_(n_bytes, WORD(7))
+    has_spare = builder.icmp_unsigned("!=", spare, WORD(0))
+    has_word = builder.icmp_unsigned(">=", n_bytes, WORD(8))
+    with builder.if_then(builder.and_(has_spare, has_word)):
+        word = piece(builder.sub(n_bytes, WORD(8)), WORD)
+        counted_bits = builder.shl(builder.sub(WORD(8), spare), WORD(3))
+        add(builder.ctpop(builder.lshr(word, counted_bits)))
+    with builder.if_then(builder.not_(has_word)), cgutils.for_range(builder, n_bytes) as loop:
+        add(builder.zext(builder.ctpop(piece(loop.index, BYTE)), WORD))
+
+
+def _emit_prefetch(builder: Any, address: Any) -> None:
+    """Ask for the cache line at `address`, which may lie past the end of the array."""
+    pointer = BYTE.as_pointer()
+    call = ir.FunctionType(ir.VoidType(), [pointer, SHORT, SHORT, SHORT])
+    prefetch = cgutils.get_or_insert_function(builder.module, call, "llvm.prefetch.p0")
+    builder.call(prefetch, [builder.inttoptr(address, pointer), SHORT(0), SHORT(3), SHORT(1)])
+
+
+def _make_distance(*, masked: bool, streaming: bool) -> Any:
+    """Make the intrinsic that counts the ones of (code ^ query) & mask; `streaming` asks for later codes meanwhile."""
+
+    @intrinsic
+    def distance(typingctx: Any, code: Any, query: Any, mask: Any, n_bytes: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            code, query, mask, n_bytes = args
+
+            def piece(offset: Any, kind: Any) -> Any:
+                bits = builder.xor(_load(builder, code, offset, kind), _load(builder, query, offset, kind))
+                return builder.and_(bits, _load(builder, mask, offset, kind)) if masked else bits
+
+            def fetch(offset: Any) -> None:
+                if streaming:
+                    _emit_prefetch(builder, builder.add(code, builder.add(offset, WORD(PREFETCH_BYTES))))
+
+            return _emit_count(builder, n_bytes, piece, fetch)
+
+        return types.intp(types.intp, types.intp, types.intp, types.intp), codegen
+
+    return distance
+
+
+_hamming = _make_distance(masked=False, streaming=False)
+_hamming_streaming = _make_distance(masked=False, streaming=True)
+_masked_hamming = _make_distance(masked=True, streaming=False)
+
+
+@intrinsic
+def _int64_at(typingctx: Any, address: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _load(builder, args[0], WORD(0), WORD)
+
+    return types.int64(types.intp), codegen
+
+
+@njit(inline="always")
+def _weighted(code: Any, query: Any, planes: Any, n_planes: Any, n_bytes: Any) -> Any:
+    """Sum of the weights of the bits in which code and query differ; plane j holds bit j of the weights."""
+    total = 0
+    for plane in range(n_planes):
+        total += _masked_hamming(code, query, planes + plane * n_bytes, n_bytes) << plane
+    return total
+
+
+@njit(inline="always")
+def _replace_worst(distances: Any, ids: Any, distance: Any, ident: Any) -> None:
+    """Replace the root of a heap whose root is the largest (distance, id)."""
+    size = distances.size
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        right = child + 1
+        if right < size and (
+            distances[right] > distances[child] or (distances[right] == distances[child] and ids[right] > ids[child])
+        ):
+            child = right
+        if distances[child] > distance or (distances[child] == distance and ids[child] > ident):
+            distances[place] = distances[child]
+            ids[place] = ids[child]
+            place = child
+        else:
+            break
+    distances[place] = distance
+    ids[place] = ident
+
+
+@kernel("void(intp, intp, intp, intp, intp, intp, intp, intp, intp, int32[:, ::1], int64[:, ::1])")
+def scan(
+    codes: Any,
+    row_stride: Any,
+    ids: Any,
+    n_rows: Any,
+    queries: Any,
+    planes: Any,
+    n_planes: Any,
+    n_bytes: Any,
+    rows_per_block: Any,
+    heap_distances: Any,
+    heap_ids: Any,
+) -> None:
+    """Offer every row to the heap of every query; rows are visited in blocks that stay in cache for all queries.
+
+    Parameters
+    ----------
+    codes, row_stride, n_rows : address of the codes, bytes from row to row, number of rows
+    ids : address of n_rows int64
+    queries : address of (n_queries, n_bytes) packed bits
+    planes, n_planes : address of (n_queries, n_planes, n_bytes) packed bits of the weights; n_planes 0 is plain Hamming
+    heap_distances, heap_ids : (n_queries, k), the k smallest (distance, id) so far, the largest of them first
+    """
+    n_queries = heap_distances.shape[0]
+    for start in range(0, n_rows, rows_per_block):
+        stop = min(start + rows_per_block, n_rows)
+        for q in range(n_queries):
+            distances = heap_distances[q]
+            best = heap_ids[q]
+            query = queries + q * n_bytes
+            weights = planes + q * n_planes * n_bytes
+            worst = distances[0]
+            for row in range(start, stop):
+                code = codes + row * row_stride
+                if n_planes > 0:
+                    distance = _weighted(code, query, weights, n_planes, n_bytes)
+                elif q == 0:
+                    distance = _hamming_streaming(code, query, 0, n_bytes)
+                else:
+                    distance = _hamming(code, query, 0, n_bytes)
+                if distance <= worst:
+                    ident = _int64_at(ids + 8 * row)
+                    if distance < worst or ident < best[0]:
+                        _replace_worst(distances, best, distance, ident)
+                        worst = distances[0]
+
+
+@kernel("void(intp, intp, int64[::1], intp, intp, intp, intp, int32[::1])")
+def weighted_distances(
+    codes: Any, row_stride: Any, rows: Any, query: Any, planes: Any, n_planes: Any, n_bytes: Any, distances: Any
+) -> None:
+    """Weighted distance of one query to the given rows."""
+    for i in range(rows.size):
+        distances[i] = _weighted(codes + rows[i] * row_stride, query, planes, n_planes, n_bytes)

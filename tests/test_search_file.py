@@ -1,0 +1,135 @@
+"""Index files: mapped into memory, readable by safetensors, and refused with a reason when damaged."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from projbank.search import HammingIndex, IndexFileError
+
+
+@pytest.fixture
+def index():
+    rng = np.random.default_rng(0)
+    return HammingIndex(rng.integers(0, 256, (20, 3), dtype=np.uint8), ids=rng.permutation(100)[:20], n_bits=22)
+
+
+@pytest.fixture
+def path(tmp_path, index):
+    index.save(tmp_path / "index.pbi")
+    return tmp_path / "index.pbi"
+
+
+def test_round_trip(path, index):
+    again = HammingIndex.load(path)
+    assert (again.n_bits, len(again)) == (22, 20)
+    for found, expected in zip(again.search(index.codes, 5), index.search(index.codes, 5), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_load_maps_the_file(path):
+    again = HammingIndex.load(path)
+    base = again.codes
+    while base.base is not None and not isinstance(base, np.memmap):
+        base = base.base
+    assert isinstance(base, np.memmap)
+
+
+def test_safetensors_reads_the_file(path, index):
+    arrays = load_file(path)
+    np.testing.assert_array_equal(arrays["codes"], index.codes)
+    np.testing.assert_array_equal(arrays["ids"], index.ids)
+
+
+def test_a_loaded_index_can_change_and_replace_its_own_file(path, index):
+    again = HammingIndex.load(path)
+    again.remove(index.ids[:5]).add(index.codes[:2], ids=[1000, 1001])
+    again.save(path)
+    HammingIndex.load(path).save(path)
+    third = HammingIndex.load(path)
+    assert third.ids.tolist() == [*index.ids[5:].tolist(), 1000, 1001]
+    np.testing.assert_array_equal(third.codes, np.concatenate([index.codes[5:], index.codes[:2]]))
+
+
+def test_empty_index(tmp_path):
+    HammingIndex(n_bits=9).save(tmp_path / "empty.pbi")
+    again = HammingIndex.load(tmp_path / "empty.pbi")
+    assert (len(again), again.n_bits) == (0, 9)
+    assert len(again.add(np.zeros((1, 2), np.uint8))) == 1
+
+
+@pytest.mark.parametrize("size", [0, 5, 8, 40, 300, -1])
+def test_every_truncation_is_told(path, size):
+    whole = path.read_bytes()
+    path.write_bytes(whole[:size])
+    with pytest.raises(IndexFileError, match="cut short"):
+        HammingIndex.load(path)
+
+
+def test_trailing_bytes_are_told(path):
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(IndexFileError, match="bytes instead of"):
+        HammingIndex.load(path)
+
+
+def rewrite_header(path, change):
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    change(header)
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + length :])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h: h["__metadata__"].update(version="2"), "newer projbank"),
+        (lambda h: h["__metadata__"].update(version="x"), "damaged metadata"),
+        (lambda h: h["__metadata__"].update(n_bits="30"), "damaged header"),
+        (lambda h: h["__metadata__"].pop("next_id"), "damaged metadata"),
+        (lambda h: h["__metadata__"].update(format="other"), "not an index of projbank"),
+        (lambda h: h["codes"].update(shape=[21, 3]), "damaged header"),
+        (lambda h: h["ids"].update(shape=[-20]), "damaged header"),
+        (lambda h: h["ids"].update(shape=["a"]), "damaged header"),
+        (lambda h: h["ids"].update(data_offsets=[8, 168]), "damaged header"),
+        (lambda h: h.pop("codes"), "damaged header"),
+    ],
+)
+def test_a_changed_header_is_told(path, change, message):
+    rewrite_header(path, change)
+    with pytest.raises(IndexFileError, match=message):
+        HammingIndex.load(path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x10" + bytes(7) + b"not json at all!", b"\x02" + bytes(7) + b"[]", b"\xff" * 100]
+)
+def test_foreign_bytes(path, content):
+    path.write_bytes(content)
+    with pytest.raises(IndexFileError, match="not an index file"):
+        HammingIndex.load(path)
+
+
+def test_other_safetensors_files_and_missing_ones(tmp_path):
+    save_file({"a": np.zeros(3)}, tmp_path / "other.safetensors")
+    with pytest.raises(IndexFileError, match="not an index of projbank"):
+        HammingIndex.load(tmp_path / "other.safetensors")
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        HammingIndex.load(tmp_path / "none.pbi")
+    with pytest.raises(IsADirectoryError, match="is a directory"):
+        HammingIndex.load(tmp_path)
+
+
+def test_a_failed_save_keeps_the_old_file(path, index, monkeypatch):
+    before = path.read_bytes()
+
+    def fail(array, dtype=None):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("projbank.search.file.np.ascontiguousarray", fail)
+    with pytest.raises(OSError, match="disk full"):
+        index.save(path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir()] == ["index.pbi"]
