@@ -92,7 +92,9 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not metadata.get("version", "").isdigit():
         raise ModelFileError(f"{path}: damaged metadata (version {metadata.get('version')!r}).")
     if int(metadata["version"]) > VERSION:
-        raise ModelFileError(f"{path}: written by a newer projbank (file version {metadata['version']}); upgrade to read it.")
+        raise ModelFileError(
+            f"{path}: written by a newer projbank (file version {metadata['version']}); upgrade to read it."
+        )
     if metadata.get("class") not in CLASSES:
         raise ModelFileError(f"{path}: holds an unknown model class {metadata.get('class')!r}.")
     try:

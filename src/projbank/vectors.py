@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import zipfile
 from pathlib import Path
@@ -35,6 +36,15 @@ def read_rows(X: Any, start: int, stop: int) -> NDArray[np.float32]:
         return np.ascontiguousarray(block, dtype=np.float32)
 
 
+def take_rows(X: Any, ids: NDArray[np.integer]) -> NDArray[np.float32]:
+    """Rows of the given ascending ids as a new float32 array; rows of a file are read in the file's order."""
+    if isinstance(X, ScaledRows):
+        return X.take(ids)
+    rows = X[ids]
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float32)
+
+
 def check_finite(block: NDArray[np.floating], first_row: int = 0, name: str = "X") -> None:
     """Raise for the first NaN or infinity of a block, naming its row and column in the whole array."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -48,10 +58,66 @@ def check_finite(block: NDArray[np.floating], first_row: int = 0, name: str = "X
     raise ValueError(f"{name} contains {value} at row {first_row + int(row)}, column {int(column)}.")
 
 
-def check_all_finite(X: Any, name: str = "X") -> None:
-    """Raise for the first NaN or infinity of X, read block by block."""
-    for start, stop in row_blocks(*X.shape):
-        check_finite(read_rows(X, start, stop), start, name)
+class ScaledRows:
+    """Rows of X divided by a scale per column, computed block by block as they are read."""
+
+    def __init__(self, X: Any, scale: NDArray[np.floating]) -> None:
+        self.shape: tuple[int, int] = X.shape
+        self._rows = X
+        self._scale = scale.astype(np.float32)
+
+    def __getitem__(self, rows: slice) -> NDArray[np.float32]:
+        start, stop, _ = rows.indices(self.shape[0])
+        return read_rows(self._rows, start, stop) / self._scale
+
+    def take(self, ids: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Rows of the given ascending ids."""
+        return take_rows(self._rows, ids) / self._scale
+
+
+def is_hdf5(X: Any) -> bool:
+    """Whether X is an h5py data set, which is read block by block and never turned into an array."""
+    return type(X).__module__.partition(".")[0] == "h5py"
+
+
+def column_statistics(X: Any, name: str = "X") -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Means and standard deviations of the columns, (D,) float64 each; raises for the first NaN or infinity.
+
+    A column whose values are all the same has deviation exactly 0.
+    """
+    n_rows, n_features = X.shape
+    first = read_rows(X, 0, 1)[0].astype(np.float64)  # sums of differences lose no digits to a large mean
+    check_finite(first[None].astype(np.float32), 0, name)
+    sums, squares = np.zeros(n_features), np.zeros(n_features)
+    for start, stop in row_blocks(n_rows, n_features):
+        rows = read_rows(X, start, stop)
+        check_finite(rows, start, name)
+        for part in np.array_split(rows, max(1, len(rows) // 16)):
+            offsets = part - first
+            sums += offsets.sum(axis=0)
+            squares += np.einsum("ij,ij->j", offsets, offsets)
+        release_pages(rows)
+    means = sums / n_rows
+    return first + means, np.sqrt(np.maximum(squares / n_rows - means**2, 0.0))
+
+
+def release_pages(block: NDArray[Any]) -> None:
+    """Let go of the memory behind a block of a file that is mapped for reading (the file's cache keeps it).
+
+    Pages of a mapped file that were read count as the process's memory until then.
+    """
+    base: Any = block
+    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+        base = base.base
+    while isinstance(base, np.memmap) and isinstance(base.base, np.memmap):
+        base = base.base
+    if not isinstance(base, np.memmap) or base.mode != "r" or not hasattr(mmap.mmap, "madvise"):
+        return
+    page = mmap.ALLOCATIONGRANULARITY
+    file_start = base.ctypes.data - base.offset % page  # a map begins at a whole page
+    low, high = np.lib.array_utils.byte_bounds(block)
+    start = max(0, low - file_start) // page * page
+    base._mmap.madvise(mmap.MADV_DONTNEED, start, high - file_start - start)  # type: ignore[attr-defined]
 
 
 def open_vectors(path: str | os.PathLike[str], dataset: str | None = None) -> Any:
@@ -84,7 +150,7 @@ def open_vectors(path: str | os.PathLike[str], dataset: str | None = None) -> An
 def open_array(path: str | os.PathLike[str]) -> NDArray[Any]:
     """Memory-map a `.npy` file, or say in one line why it can't be read."""
     path = Path(path)
-    head = _first_bytes(path)
+    head = first_bytes(path)
     if not head.startswith(b"\x93NUMPY"):
         raise ValueError(f"{path}: not a NumPy .npy file.")
     try:
@@ -93,7 +159,8 @@ def open_array(path: str | os.PathLike[str]) -> NDArray[Any]:
         raise ValueError(f"{path}: damaged or unsupported .npy file ({error}).") from error
 
 
-def _first_bytes(path: Path) -> bytes:
+def first_bytes(path: Path) -> bytes:
+    """First 16 bytes of a file; a directory, a missing and an empty file are told apart."""
     if path.is_dir():
         raise IsADirectoryError(f"{path}: is a directory, not a file.")
     if not path.exists():
@@ -106,7 +173,7 @@ def _first_bytes(path: Path) -> bytes:
 
 
 def _open_any(path: Path, dataset: str | None) -> Any:
-    head = _first_bytes(path)
+    head = first_bytes(path)
     if head.startswith(b"PK\x03\x04"):
         return _open_npz(path, dataset)
     if head.startswith(b"\x89HDF\r\n\x1a\n"):
@@ -149,5 +216,7 @@ def _choose(path: Path, dataset: str | None, names: list[str], shapes: dict[str,
         return dataset
     matrices = [name for name in names if len(shapes[name]) == 2]
     if len(matrices) != 1:
-        raise ValueError(f"{path}: name the array of vectors (--dataset): it has {', '.join(matrices) or 'no 2-D array'}.")
+        raise ValueError(
+            f"{path}: name the array of vectors (--dataset): it has {', '.join(matrices) or 'no 2-D array'}."
+        )
     return matrices[0]

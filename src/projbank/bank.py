@@ -1,0 +1,301 @@
+"""ProjectionBank: the estimator. Grouping, neighbours, learning and coding live in modules of their own."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from projbank.codes import code_bytes
+from projbank.coding import Bank
+from projbank.grouping import GROUPINGS, group_dimensions
+from projbank.learning import joint, paper
+from projbank.modelfile import ModelFile, ModelFileError
+from projbank.neighbors import nearest_neighbors, positive_pairs
+from projbank.params import check_choice, check_int, check_positive, reject
+from projbank.progress import say
+from projbank.threads import thread_count
+from projbank.vectors import ScaledRows, column_statistics, is_hdf5
+
+AUTO_GROUPING = {"paper": "kmeans", "joint": "random"}
+
+
+class ProjectionBank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, BaseEstimator):
+    """Binary codes of very long vectors in one pass: every dimension adds to one bit.
+
+    The D dimensions are split into `n_bits` groups; bit p is 1 iff the weighted sum of group p is above its bias. A
+    bank is D weights, D group labels and `n_bits` biases, and coding costs D multiply-adds, whatever `n_bits` is.
+
+    Parameters
+    ----------
+    n_bits : int or "auto"
+        Bits per code, at most D. "auto": about D / 16, a multiple of 64 where D allows.
+    solver : {"joint", "paper"}
+        How weights are learnt. "paper": BPB of Liu, Yu and Shao (ICCV 2015), each bit for itself by the pair hinge.
+        "joint": all weights together, so that similarities of codes follow those of the data.
+    grouping : {"auto", "kmeans", "random", "contiguous"} or (D,) array of int
+        Which dimensions share a bit; an array gives each dimension's group, 0 to n_bits - 1. "auto": k-means for the
+        paper's solver, random groups for the joint one.
+    n_neighbors : int
+        Neighbours of a training vector that count as similar; above N - 1 it is lowered with a warning.
+    lam : float
+        Weight of the pair loss against the regulariser (paper's solver).
+    max_iter : int
+        Iterations: steps of gradient descent ("paper"), or rounds of 4 mini-batches ("joint").
+    tol : float
+        A group stops when its loss per pair changes by less than this (paper's solver).
+    init : {"leading", "equal", "random"}
+        Starting weights of a group (paper's solver): the direction in which the loss falls most near 0, equal
+        weights, or Gaussian ones; each at the scale where the loss is least.
+    standardize : bool
+        Divide every dimension by its standard deviation before grouping and learning; coding costs no more, for the
+        weights take it up.
+    kmeans_iter : int
+        Iterations of k-means.
+    random_state : int, RandomState or None
+        Same seed and data give the same bits, whatever the number of threads.
+    n_jobs : int or None
+        Threads; None and -1 are all cores.
+    verbose : int
+        1 shows progress bars on a terminal and the course of learning, 2 also that of k-means.
+
+    Attributes
+    ----------
+    labels_ : (D,) int32
+        Group of each dimension.
+    weights_ : (D,) float32
+    biases_ : (n_bits,) float32
+    group_sizes_ : (n_bits,) int64
+        Dimensions of each group.
+    loss_curve_ : (n_iter + 1,) float64
+        Loss after each iteration: the mean over groups of L / (lam N^2), which is 1 at w = 0 ("paper"), or 1 minus the
+        correlation of similarities plus imbalance ("joint").
+    n_bits_ : int
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from projbank import ProjectionBank
+    >>> X = np.random.default_rng(0).standard_normal((200, 1024), dtype=np.float32)
+    >>> bank = ProjectionBank(n_bits=128, solver="paper", n_neighbors=10).fit(X)
+    >>> bank.transform(X).shape
+    (200, 16)
+    """
+
+    _saved_arrays: ClassVar[tuple[str, ...]] = ("labels_", "weights_", "biases_", "loss_curve_")
+
+    def __init__(
+        self,
+        n_bits: int | str = "auto",
+        *,
+        solver: str = "joint",
+        grouping: str | ArrayLike = "auto",
+        n_neighbors: int = 100,
+        lam: float = 1.0,
+        max_iter: int = 70,
+        tol: float = 1e-6,
+        init: str = "leading",
+        standardize: bool = False,
+        kmeans_iter: int = 20,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_bits = n_bits
+        self.solver = solver
+        self.grouping = grouping
+        self.n_neighbors = n_neighbors
+        self.lam = lam
+        self.max_iter = max_iter
+        self.tol = tol
+        self.init = init
+        self.standardize = standardize
+        self.kmeans_iter = kmeans_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Learn the bank.
+
+        Parameters
+        ----------
+        X : (n, D) array, memory map, scipy.sparse matrix or h5py data set, read in blocks
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        X = self._check_rows(X, reset=True)
+        n_samples, n_features = X.shape
+        n_bits = self._resolve_bits(n_features)
+        n_neighbors = self._resolve_neighbors(n_samples)
+        n_threads = thread_count(self.n_jobs)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+
+        means, deviations = column_statistics(X)
+        scale = np.ones(n_features, np.float32)
+        if self.standardize:
+            scale = np.where(deviations > 0, deviations, 1.0).astype(np.float32)
+            X, means, deviations = ScaledRows(X, scale), means / scale, deviations / scale
+        labels = self._group(X, n_bits, np.random.default_rng(seed), n_threads)
+        keep_gram = self.solver == "joint" and n_samples <= joint.GRAM_LIMIT
+        gram = np.empty((n_samples, n_samples), np.float32) if keep_gram else None
+        ids = nearest_neighbors(X, n_neighbors, means, gram=gram, n_threads=n_threads, verbose=self.verbose)
+        graph = positive_pairs(ids)
+        settings = {"seed": seed, "max_iter": self.max_iter, "n_threads": n_threads, "verbose": self.verbose}
+        if self.solver == "paper":
+            weights, biases, curves = paper.learn(
+                X, labels, graph, means, n_bits=n_bits, lam=self.lam, tol=self.tol, init=self.init, **settings
+            )
+            curve = curves.mean(axis=0)
+        else:
+            deviation = float(np.sqrt(np.mean(deviations**2)))
+            weights, biases, curve = joint.learn(
+                X, labels, graph, means, gram=gram, deviation=deviation, n_bits=n_bits, **settings
+            )
+        say(f"loss: {_sample(curve)}", self.verbose)
+
+        self.labels_, self.biases_, self.loss_curve_ = labels, biases, curve
+        self.weights_ = np.divide(weights, scale, dtype=np.float32)
+        self._derive()
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.uint8]:
+        """Packed codes of X.
+
+        Parameters
+        ----------
+        X : (n, D) array, memory map, scipy.sparse matrix or h5py data set
+
+        Returns
+        -------
+        codes : (n, ceil(n_bits / 8)) uint8
+            Bit p stands in byte p // 8 at position p % 8, as in FAISS; padding bits are 0.
+        """
+        X = self._check_rows(X)
+        return self._bank.encode(X, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
+
+    def decision_function(self, X: Any) -> NDArray[np.float32]:
+        """Margins of X, (n, n_bits) float32; bit p of the code is 1 iff margin p is above 0."""
+        X = self._check_rows(X)
+        return self._bank.margins(X, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
+
+    def write(self, X: Any, out: NDArray[Any]) -> None:
+        """Write the codes (`out` of uint8) or margins (float32) of X into an array, e.g. a memory-mapped file."""
+        X = self._check_rows(X)
+        self._bank.write(X, out, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
+
+    def _check_parameters(self) -> None:
+        if not (isinstance(self.n_bits, str) and self.n_bits == "auto"):
+            check_int(self, "n_bits", self.n_bits, 1)
+        check_choice(self, "solver", self.solver, tuple(AUTO_GROUPING))
+        if isinstance(self.grouping, str):
+            check_choice(self, "grouping", self.grouping, ("auto", *GROUPINGS))
+        check_int(self, "n_neighbors", self.n_neighbors, 1)
+        check_positive(self, "lam", self.lam)
+        check_int(self, "max_iter", self.max_iter, 1)
+        check_positive(self, "tol", self.tol, zero=True)
+        check_choice(self, "init", self.init, paper.INITS)
+        check_int(self, "kmeans_iter", self.kmeans_iter, 1)
+
+    def _check_rows(self, X: Any, reset: bool = False) -> Any:
+        """Check kind and shape without a pass over the data; NaN and infinity are found as the rows are read."""
+        if not reset:
+            if not hasattr(self, "weights_"):
+                check_is_fitted(self)
+            if (  # the checks below cost more than coding one vector
+                type(X) is np.ndarray
+                and X.dtype == np.float32
+                and X.ndim == 2
+                and X.shape[0] > 0
+                and X.shape[1] == self.n_features_in_
+                and not hasattr(self, "feature_names_in_")
+            ):
+                return X
+        if is_hdf5(X):
+            return validate_data(self, X, reset=reset, skip_check_array=True)
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype="numeric",
+            ensure_all_finite=False,
+            ensure_min_samples=2 if reset else 1,
+        )
+
+    def _resolve_bits(self, n_features: int) -> int:
+        if isinstance(self.n_bits, str):
+            bits = max(1, n_features // 16)
+            return bits if bits < 64 else (bits + 32) // 64 * 64
+        if self.n_bits > n_features:
+            reject(
+                self,
+                "n_bits",
+                f"at most the number of features, {n_features}, since no group may be empty",
+                self.n_bits,
+            )
+        return int(self.n_bits)
+
+    def _resolve_neighbors(self, n_samples: int) -> int:
+        if self.n_neighbors <= n_samples - 1:
+            return int(self.n_neighbors)
+        message = (
+            f"n_neighbors={self.n_neighbors} is lowered to {n_samples - 1}: there are {n_samples} training vectors."
+        )
+        warnings.warn(message, UserWarning, stacklevel=3)
+        return n_samples - 1
+
+    def _group(self, X: Any, n_bits: int, rng: np.random.Generator, n_threads: int) -> NDArray[np.int32]:
+        auto = isinstance(self.grouping, str) and self.grouping == "auto"
+        grouping = AUTO_GROUPING[self.solver] if auto else self.grouping
+        labels = group_dimensions(
+            grouping, X, n_bits, rng, kmeans_iter=self.kmeans_iter, n_threads=n_threads, verbose=self.verbose
+        )
+        sizes = np.bincount(labels)
+        say(f"{n_bits} groups of {sizes.min()} to {sizes.max()} dimensions (median {np.median(sizes):g})", self.verbose)
+        return labels
+
+    def _derive(self) -> None:
+        """Set what follows from the learnt arrays."""
+        self.n_bits_ = len(self.biases_)
+        self.group_sizes_ = np.bincount(self.labels_, minlength=self.n_bits_)
+        self._bank = Bank(self.labels_.view(np.uint32), self.weights_, self.biases_)
+
+    def _check_loaded(self) -> None:
+        shapes = {name: getattr(self, name).shape for name in self._saved_arrays}
+        n_features, n_bits = len(self.labels_), len(self.biases_)
+        if shapes["weights_"] != (n_features,) or shapes["labels_"] != (n_features,) or shapes["biases_"] != (n_bits,):
+            raise ModelFileError(f"arrays do not fit each other: {shapes}")
+        kinds = [str(array.dtype) for array in (self.labels_, self.weights_, self.biases_)]
+        if kinds != ["int32", "float32", "float32"]:
+            raise ModelFileError(f"arrays have the wrong types: {', '.join(kinds)}")
+        if n_features == 0 or self.labels_.min() < 0 or self.labels_.max() >= n_bits:
+            raise ModelFileError("labels point to groups that do not exist")
+        self.n_features_in_ = n_features
+        self._derive()
+
+    @property
+    def _n_features_out(self) -> int:
+        return code_bytes(self.n_bits_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _sample(curve: NDArray[np.float64]) -> str:
+    """Write a curve as a few of its values."""
+    steps = sorted({round(t) for t in np.linspace(0, len(curve) - 1, 8)})
+    return ", ".join(f"{curve[t]:.4f} (step {t})" for t in steps)

@@ -1,0 +1,108 @@
+"""`projbank info`: what a model, a file of codes or a file of vectors holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+_LOOK_AT = 1000
+"""Rows that the statistics of a large file are taken from."""
+
+
+def info(
+    path: Annotated[Path, typer.Argument(help="A model file, a file of codes or a file of vectors.")],
+    dataset: Annotated[str | None, typer.Option(help="Name of the array inside an .npz or HDF5 file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Tell what a file holds."""
+    facts = describe(path, dataset)
+    if as_json:
+        print(json.dumps(facts))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_header=False, title=str(path), title_justify="left")
+    for name, value in facts.items():
+        table.add_row(name, _words(value))
+    Console().print(table)
+
+
+def describe(path: Path, dataset: str | None = None) -> dict[str, Any]:
+    """Facts about a file, as JSON values."""
+    import numpy as np
+
+    from projbank.vectors import first_bytes, open_array, open_vectors
+
+    head = first_bytes(path)
+    if head[8:9] == b"{":  # safetensors: eight bytes of length, then a JSON header
+        return _describe_model(path)
+    if head.startswith(b"\x93NUMPY"):
+        array = open_array(path)
+        if array.dtype == np.uint8 and array.ndim == 2 and array.size:
+            return _describe_codes(array)
+    return _describe_vectors(open_vectors(path, dataset))
+
+
+def _describe_model(path: Path) -> dict[str, Any]:
+    from projbank.modelfile import load, read_metadata
+
+    metadata = read_metadata(path)
+    model = load(path)
+    facts: dict[str, Any] = {"kind": "model", "class": metadata["class"], "file version": metadata["version"]}
+    for name in ("n_features_in_", "n_bits_"):
+        if hasattr(model, name):
+            facts[{"n_features_in_": "dimensions", "n_bits_": "bits"}[name]] = int(getattr(model, name))
+    if hasattr(model, "group_sizes_"):
+        sizes = sorted(model.group_sizes_.tolist())
+        facts["group sizes"] = {"least": sizes[0], "median": sizes[len(sizes) // 2], "most": sizes[-1]}
+    if hasattr(model, "loss_curve_"):
+        facts["loss"] = {"first": float(model.loss_curve_[0]), "last": float(model.loss_curve_[-1])}
+    params = {name: value for name, value in metadata["params"].items() if not name.endswith("_")}
+    return facts | {"parameters": params, "file bytes": path.stat().st_size}
+
+
+def _describe_codes(codes: Any) -> dict[str, Any]:
+    import numpy as np
+
+    shares = np.unpackbits(codes[:_LOOK_AT], axis=1, bitorder="little").mean(axis=0)
+    return {
+        "kind": "codes",
+        "codes": codes.shape[0],
+        "bytes per code": codes.shape[1],
+        "bits, at most": 8 * codes.shape[1],
+        "imbalance (mean |P(bit) - 1/2|)": float(np.abs(shares - 0.5).mean()),
+        "constant bits, padding included": int(np.sum((shares == 0) | (shares == 1))),
+        "statistics from rows": min(_LOOK_AT, codes.shape[0]),
+    }
+
+
+def _describe_vectors(X: Any) -> dict[str, Any]:
+    import numpy as np
+
+    from projbank.vectors import check_finite, read_rows
+
+    n_rows, n_features = X.shape
+    rows = read_rows(X, 0, max(1, min(n_rows, _LOOK_AT, (64 << 20) // (4 * n_features))))
+    check_finite(rows)
+    norms = np.linalg.norm(rows, axis=1)
+    return {
+        "kind": "vectors",
+        "vectors": int(n_rows),
+        "dimensions": int(n_features),
+        "type": f"{X.dtype}{', sparse' if hasattr(X, 'nnz') else ''}",
+        "bytes per vector": int(n_features * X.dtype.itemsize),
+        "length": {"least": float(norms.min()), "mean": float(norms.mean()), "most": float(norms.max())},
+        "zeros": float(np.mean(rows == 0)),
+        "constant dimensions": int(np.sum((rows == rows[0]).all(axis=0))) if len(rows) > 1 else 0,
+        "statistics from rows": len(rows),
+    }
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_words(item)}" for name, item in value.items())
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

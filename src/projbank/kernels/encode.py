@@ -1,0 +1,263 @@
+"""Coding: margins and packed codes in one pass over the vectors, and the transposed product that learning needs.
+
+Rows are read in tiles of 8: an 8 x 8 block of X is transposed in registers, so that one vector operation adds one
+dimension of 8 vectors to its group. Remainder rows and single queries take a scalar path. Both add the dimensions of
+a group in ascending order without fused operations, so they give the same bits as the naive loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from projbank.kernels.jit import kernel
+
+TILE = 8
+"""Rows that are coded together."""
+
+_PREFETCH_BYTES = 512
+
+_f32 = ir.FloatType()
+_i8, _i32, _i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_v8 = ir.VectorType(_f32, 8)
+
+
+def _pointer(builder: Any, address: Any, kind: Any) -> Any:
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+def _shuffle(builder: Any, a: Any, b: Any, order: list[int]) -> Any:
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_i32, 8), order))
+
+
+def _transpose8(builder: Any, rows: list[Any]) -> list[Any]:
+    """Transpose an 8 x 8 block that is held in 8 vectors: pairs, then fours, then halves."""
+    low, high = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]
+    pairs = [_shuffle(builder, rows[k], rows[k + 1], order) for k in range(0, 8, 2) for order in (low, high)]
+    even, odd = [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]
+    fours = [_shuffle(builder, pairs[k], pairs[k + 2], order) for k in (0, 1, 4, 5) for order in (even, odd)]
+    first, second = [0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]
+    return [_shuffle(builder, fours[k], fours[k + 4], order) for order in (first, second) for k in range(4)]
+
+
+def _load_rows(builder: Any, address: Any, row_bytes: Any) -> list[Any]:
+    """Load 8 neighbouring columns of 8 rows and prefetch what the rows hold further on."""
+    prefetch = builder.module.declare_intrinsic(
+        "llvm.prefetch",
+        [_i8.as_pointer()],
+        ir.FunctionType(ir.VoidType(), [_i8.as_pointer(), _i32, _i32, _i32]),
+    )
+    rows = []
+    for _ in range(TILE):
+        rows.append(builder.load(_pointer(builder, address, _v8), align=4))
+        ahead = _pointer(builder, builder.add(address, _i64(_PREFETCH_BYTES)), _i8)
+        builder.call(prefetch, [ahead, _i32(0), _i32(3), _i32(1)])
+        address = builder.add(address, row_bytes)
+    return rows
+
+
+def _load_group(builder: Any, labels: Any, k: int, sums: Any) -> Any:
+    """Pointer to the 8 numbers that belong to the group of the k-th of 8 neighbouring columns."""
+    label = builder.load(_pointer(builder, builder.add(labels, _i64(4 * k)), _i32), align=4)
+    return _pointer(builder, builder.add(sums, builder.shl(builder.zext(label, _i64), _i64(5))), _v8)
+
+
+@intrinsic
+def _add_columns(typing: Any, x: Any, row_bytes: Any, labels: Any, weights: Any, sums: Any) -> Any:
+    """sums[labels[k], :] += weights[k] * X[:, k] for 8 columns k of 8 rows; all arguments are addresses."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        x, row_bytes, labels, weights, sums = args
+        columns = _transpose8(builder, _load_rows(builder, x, row_bytes))
+        for k, column in enumerate(columns):
+            weight = builder.load(_pointer(builder, builder.add(weights, _i64(4 * k)), _f32), align=4)
+            spread = builder.insert_element(ir.Constant(_v8, ir.Undefined), weight, _i32(0))
+            spread = _shuffle(builder, spread, spread, [0] * 8)
+            place = _load_group(builder, labels, k, sums)
+            builder.store(builder.fadd(builder.load(place, align=4), builder.fmul(spread, column)), place, align=4)
+        return context.get_dummy_value()
+
+    return types.void(*(types.intp,) * 5), generate
+
+
+@intrinsic
+def _dot_columns(typing: Any, x: Any, row_bytes: Any, labels: Any, slopes: Any, out: Any) -> Any:
+    """out[k] += sum over 8 rows i of X[i, k] * slopes[labels[k], i] for 8 columns k; all arguments are addresses."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        x, row_bytes, labels, slopes, out = args
+        rows = _load_rows(builder, x, row_bytes)
+        groups = [builder.load(_load_group(builder, labels, k, slopes), align=4) for k in range(8)]
+        products = [builder.fmul(row, slope) for row, slope in zip(rows, _transpose8(builder, groups), strict=True)]
+        while len(products) > 1:  # a fixed tree
+            products = [builder.fadd(products[k], products[k + 1]) for k in range(0, len(products), 2)]
+        place = _pointer(builder, out, _v8)
+        builder.store(builder.fadd(builder.load(place, align=4), products[0]), place, align=4)
+        return context.get_dummy_value()
+
+    return types.void(*(types.intp,) * 5), generate
+
+
+@intrinsic
+def _above(typing: Any, sums: Any, bias: Any) -> Any:
+    """Return a mask of 8 bits: which of the 8 numbers at the address `sums` are above `bias`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        numbers = builder.load(_pointer(builder, args[0], _v8), align=4)
+        spread = builder.insert_element(ir.Constant(_v8, ir.Undefined), args[1], _i32(0))
+        spread = _shuffle(builder, spread, spread, [0] * 8)
+        mask = builder.fcmp_ordered(">", numbers, spread)
+        return builder.zext(builder.bitcast(mask, _i8), _i64)
+
+    return types.uint64(types.intp, types.float32), generate
+
+
+@njit
+def _transpose_bits(x):
+    """Transpose an 8 x 8 block of bits held in 64 bits (Hacker's Delight, section 7-3)."""
+    t = (x ^ (x >> np.uint64(7))) & np.uint64(0x00AA00AA00AA00AA)
+    x ^= t ^ (t << np.uint64(7))
+    t = (x ^ (x >> np.uint64(14))) & np.uint64(0x0000CCCC0000CCCC)
+    x ^= t ^ (t << np.uint64(14))
+    t = (x ^ (x >> np.uint64(28))) & np.uint64(0x00000000F0F0F0F0)
+    return x ^ t ^ (t << np.uint64(28))
+
+
+@njit
+def _sum_tile(X, i, labels, weights, sums):
+    """sums[p, s] = sum over the dimensions j of group p of weights[j] * X[i + s, j], for 8 rows s."""
+    n_features = labels.size
+    sums[:] = 0
+    x = X.ctypes.data + i * X.strides[0]
+    labels_at, weights_at, sums_at = labels.ctypes.data, weights.ctypes.data, sums.ctypes.data
+    whole = n_features // 8 * 8
+    for j in range(0, whole, 8):
+        _add_columns(x + 4 * j, X.strides[0], labels_at + 4 * j, weights_at + 4 * j, sums_at)
+    for j in range(whole, n_features):
+        for s in range(8):
+            sums[labels[j], s] += weights[j] * X[i + s, j]
+
+
+@njit
+def _sum_row(X, i, labels, weights, sums):
+    """sums[p] = sum over the dimensions j of group p of weights[j] * X[i, j]."""
+    sums[:] = 0
+    for j in range(labels.size):
+        sums[labels[j]] += weights[j] * X[i, j]
+
+
+@njit
+def _all_finite(numbers):
+    """Whether a contiguous array has no NaN or infinity: those have the largest exponents (integers vectorise)."""
+    largest = np.int32(0)
+    for bits in numbers.view(np.int32).ravel():
+        largest = max(largest, bits & np.int32(0x7FFFFFFF))
+    return largest < np.int32(0x7F800000)
+
+
+@njit
+def _pack_tile(sums, biases, codes, i):
+    """Bits sums[p, s] > biases[p] of 8 rows s into codes[i + s]."""
+    n_bits = biases.size
+    at = sums.ctypes.data
+    for first in range(0, n_bits, 8):
+        block = np.uint64(0)
+        for k in range(min(8, n_bits - first)):
+            block |= _above(at + 32 * (first + k), biases[first + k]) << np.uint64(8 * k)
+        block = _transpose_bits(block)
+        for s in range(8):
+            codes[i + s, first >> 3] = np.uint8((block >> np.uint64(8 * s)) & np.uint64(255))
+
+
+@njit
+def _pack_row(sums, biases, code):
+    """Bits sums[p] > biases[p] of one row into `code`."""
+    n_bits = biases.size
+    for first in range(0, n_bits, 8):
+        byte = np.uint64(0)
+        for k in range(min(8, n_bits - first)):
+            byte |= np.uint64(sums[first + k] > biases[first + k]) << np.uint64(k)
+        code[first >> 3] = np.uint8(byte)
+
+
+_ROWS = "Array(float32, 2, 'A', readonly=True)"
+_LABELS = "Array(uint32, 1, 'C', readonly=True)"
+_NUMBERS = "Array(float32, 1, 'C', readonly=True)"
+
+
+@kernel(f"boolean({_ROWS}, {_LABELS}, {_NUMBERS}, {_NUMBERS}, uint8[:, ::1])")
+def code_rows(X, labels, weights, biases, codes):
+    """codes[i] = packed bits (sum over j in group p of w_j x_ij > b_p); False if any sum is NaN or infinite.
+
+    X (n, D) float32 with adjacent columns, labels (D,) uint32, weights (D,), biases (d,), codes (n, ceil(d / 8)).
+    """
+    n_rows = X.shape[0]
+    finite = True
+    tiled = n_rows // 8 * 8
+    if tiled:
+        sums = np.empty((biases.size, 8), np.float32)
+        for i in range(0, tiled, 8):
+            _sum_tile(X, i, labels, weights, sums)
+            _pack_tile(sums, biases, codes, i)
+            finite &= _all_finite(sums)
+    if tiled < n_rows:
+        row_sums = np.empty(biases.size, np.float32)
+        for i in range(tiled, n_rows):
+            _sum_row(X, i, labels, weights, row_sums)
+            _pack_row(row_sums, biases, codes[i])
+            finite &= _all_finite(row_sums)
+    return finite
+
+
+@kernel(f"boolean({_ROWS}, {_LABELS}, {_NUMBERS}, {_NUMBERS}, float32[:, ::1])")
+def margin_rows(X, labels, weights, biases, margins):
+    """margins[i, p] = sum over j in group p of w_j x_ij - b_p; shapes and return value as `code_rows`."""
+    n_rows, n_bits = X.shape[0], biases.size
+    finite = True
+    tiled = n_rows // 8 * 8
+    if tiled:
+        sums = np.empty((n_bits, 8), np.float32)
+        for i in range(0, tiled, 8):
+            _sum_tile(X, i, labels, weights, sums)
+            finite &= _all_finite(sums)
+            for s in range(8):
+                for p in range(n_bits):
+                    margins[i + s, p] = sums[p, s] - biases[p]
+    for i in range(tiled, n_rows):
+        _sum_row(X, i, labels, weights, margins[i])
+        finite &= _all_finite(margins[i])
+        for p in range(n_bits):
+            margins[i, p] -= biases[p]
+    return finite
+
+
+@kernel(f"void({_ROWS}, {_LABELS}, Array(float32, 2, 'C', readonly=True), int64, int64, float32[::1])")
+def transposed_product(X, labels, slopes, first, last, out):
+    """out[j] = sum over rows i of x_ij * slopes[i, labels[j]] for columns first <= j < last (X^T G of a bank).
+
+    X (n, D), labels (D,), slopes (n, d), out (D,). Ranges of columns are independent of each other; `first` must be a
+    multiple of 8, so that the order of summation never depends on how the columns are shared out.
+    """
+    n_rows, n_bits = slopes.shape
+    tiled = n_rows // 8 * 8
+    whole = first + (last - first) // 8 * 8
+    tile = np.empty((n_bits, 8), np.float32)
+    tile_at, labels_at, out_at = tile.ctypes.data, labels.ctypes.data, out.ctypes.data
+    out[first:last] = 0
+    for i in range(0, tiled, 8):
+        for s in range(8):
+            for p in range(n_bits):
+                tile[p, s] = slopes[i + s, p]
+        x = X.ctypes.data + i * X.strides[0]
+        for j in range(first, whole, 8):
+            _dot_columns(x + 4 * j, X.strides[0], labels_at + 4 * j, tile_at, out_at + 4 * j)
+        for j in range(whole, last):
+            for s in range(8):
+                out[j] += X[i + s, j] * tile[labels[j], s]
+    for i in range(tiled, n_rows):
+        for j in range(first, last):
+            out[j] += X[i, j] * slopes[i, labels[j]]

@@ -1,0 +1,169 @@
+"""The pair hinge over all N^2 ordered pairs, exactly, in O(N log N) per group (DESIGN section 4).
+
+With f_i the margins of one group and l_ij = +1 on the positive pairs, -1 elsewhere,
+
+    H = sum over i, j of max(0, 1 - l_ij f_i f_j).
+
+All pairs are first taken as negative: sorted margins and prefix sums give that part in one sweep. The positive pairs
+(edges of the neighbour graph, diagonal included) are then corrected one by one, for a tile of groups at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from projbank.kernels.jit import kernel
+
+GROUPS = 16
+"""Groups in a tile: one cache line of float32 per sample."""
+
+_DIGIT = 11
+_BUCKETS = 1 << _DIGIT
+
+
+@njit
+def _sort_column(F, t, keys, spare, counts):
+    """Sort the margins F[:, t] by a radix sort; each key holds a margin's ordered bits above its index."""
+    n = F.shape[0]
+    counts[:] = 0
+    for i in range(n):
+        bits = np.float32(F[i, t] + np.float32(0)).view(np.uint32)  # + 0 turns -0 into 0
+        ordered = bits ^ (np.uint32(0xFFFFFFFF) if bits >> np.uint32(31) else np.uint32(0x80000000))
+        keys[i] = (np.uint64(ordered) << np.uint64(32)) | np.uint64(i)
+        for d in range(3):
+            counts[d, (ordered >> np.uint32(_DIGIT * d)) & np.uint32(_BUCKETS - 1)] += 1
+    for d in range(3):
+        total = 0
+        for bucket in range(_BUCKETS):
+            here = counts[d, bucket]
+            counts[d, bucket] = total
+            total += here
+        shift = np.uint64(32 + _DIGIT * d)
+        for i in range(n):
+            bucket = (keys[i] >> shift) & np.uint64(_BUCKETS - 1)
+            spare[counts[d, bucket]] = keys[i]
+            counts[d, bucket] += 1
+        keys, spare = spare, keys
+    return keys
+
+
+@njit
+def _all_negative(F, t, G, keys, spare, counts, values, prefix):
+    """Sum of max(0, 1 + f_i f_j) over all ordered pairs; G[:, t] = its gradient; also how many hinges sit at 0.
+
+    As f_i grows, the pairs that are inactive (f_i f_j <= -1) grow from the other end of the sorted margins, so one
+    moving bound serves all i. Products of two float32 are exact in float64, so the bound is too.
+    """
+    n = F.shape[0]
+    order = _sort_column(F, t, keys, spare, counts)
+    prefix[0] = 0.0
+    for r in range(n):
+        values[r] = F[np.int64(order[r] & np.uint64(0xFFFFFFFF)), t]
+        prefix[r + 1] = prefix[r] + values[r]
+    loss = 0.0
+    kinks = 0
+    start = np.searchsorted(values, 0.0)
+    below, bound = 0, 0
+    for r in range(start, n):  # f >= 0: active are the margins from `bound` on, beyond 0 those before `below`
+        value = values[r]
+        while bound < n and value * values[bound] <= -1.0:
+            bound += 1
+        while below < n and value * values[below] < -1.0:
+            below += 1
+        kinks += bound - below
+        total = prefix[n] - prefix[bound]
+        loss += (n - bound) + value * total
+        G[np.int64(order[r] & np.uint64(0xFFFFFFFF)), t] = 2.0 * total
+    below, bound = n, n
+    for r in range(start - 1, -1, -1):  # f < 0: the same from the other end
+        value = values[r]
+        while bound > 0 and value * values[bound - 1] <= -1.0:
+            bound -= 1
+        while below > 0 and value * values[below - 1] < -1.0:
+            below -= 1
+        kinks += below - bound
+        total = prefix[bound]
+        loss += bound + value * total
+        G[np.int64(order[r] & np.uint64(0xFFFFFFFF)), t] = 2.0 * total
+    return loss, kinks
+
+
+@kernel("void(float32[:, ::1], int64[::1], int32[::1], float32[:, ::1], float64[::1], int64[::1])")
+def pair_hinge(F, indptr, indices, G, losses, kinks):
+    """losses[t] = H of column t, G = dH/dF, kinks[t] = number of pairs whose hinge sits exactly at 0.
+
+    F and G (N, 16) float32; indptr, indices: CSR of the positive pairs, symmetric, with the diagonal. A positive pair
+    replaces max(0, 1 + s) by max(0, 1 - s), s = f_i f_j: the loss changes by -s - clip(s, -1, 1), the slope in f_i by
+    -2 (1 + [|s| < 1]) f_j over both orders of the pair.
+    """
+    n = F.shape[0]
+    keys, spare = np.empty(n, np.uint64), np.empty(n, np.uint64)
+    counts = np.empty((3, _BUCKETS), np.int64)
+    values, prefix = np.empty(n, np.float64), np.empty(n + 1, np.float64)
+    for t in range(GROUPS):
+        losses[t], kinks[t] = _all_negative(F, t, G, keys, spare, counts, values, prefix)
+    one, two = np.float32(1), np.float32(2)
+    slope = np.empty(GROUPS, np.float32)
+    change = np.empty(GROUPS, np.float32)
+    corner = np.empty(GROUPS, np.int32)
+    for i in range(n):
+        slope[:] = 0
+        change[:] = 0
+        corner[:] = 0
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            for t in range(GROUPS):
+                other = F[j, t]
+                s = F[i, t] * other
+                change[t] -= s + min(max(s, -one), one)
+                slope[t] += other + (other if abs(s) < one else np.float32(0))
+                corner[t] += np.int32(s == one) - np.int32(s == -one)
+        for t in range(GROUPS):
+            G[i, t] -= two * slope[t]
+            losses[t] += change[t]
+            kinks[t] += corner[t]
+
+
+@kernel(
+    "void(float32[:, ::1], int64[::1], Array(float32, 1, 'C'), Array(float32, 1, 'C'), float32[::1], float32[:, ::1])"
+)
+def project_groups(XT, starts, weights, biases, column, F):
+    """F[i, t] = sum over dimensions q of group t of weights[q] * XT[q, i] - biases[t].
+
+    XT (m, N): the dimensions of a tile, group after group; starts (T + 1,): where groups begin; column (N,): scratch.
+    """
+    for t in range(starts.size - 1):
+        column[:] = -biases[t]
+        for q in range(starts[t], starts[t + 1]):
+            for i in range(column.size):
+                column[i] += weights[q] * XT[q, i]
+        for i in range(column.size):
+            F[i, t] = column[i]
+
+
+@kernel("void(float32[:, ::1], int64[::1], float32[:, ::1], float32[::1], float32[::1], float32[::1])", reorder=True)
+def project_slopes(XT, starts, G, column, weight_slopes, bias_slopes):
+    """Chain rule of `project_groups`: weight_slopes[q] = XT[q] . G[:, t], bias_slopes[t] = -sum of G[:, t]."""
+    for t in range(starts.size - 1):
+        total = 0.0
+        for i in range(column.size):
+            column[i] = G[i, t]
+            total += column[i]
+        bias_slopes[t] = -total
+        for q in range(starts[t], starts[t + 1]):
+            dot = np.float32(0)
+            for i in range(column.size):
+                dot += XT[q, i] * column[i]
+            weight_slopes[q] = dot
+
+
+@kernel("void(Array(float32, 2, 'A', readonly=True), int64[::1], float32[:, ::1], int64)")
+def gather_columns(X, columns, XT, first):
+    """XT[q, first + i] = X[i, columns[q]], in strips of 16 rows so that whole cache lines are written."""
+    n_rows = X.shape[0]
+    for start in range(0, n_rows, 16):
+        stop = min(start + 16, n_rows)
+        for q in range(columns.size):
+            for i in range(start, stop):
+                XT[q, first + i] = X[i, columns[q]]

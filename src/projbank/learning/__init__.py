@@ -1,0 +1,1 @@
+"""How the weights of a bank come about."""

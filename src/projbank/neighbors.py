@@ -1,0 +1,103 @@
+"""Pseudo-labels: the exact k-nearest-neighbour graph of the training data, computed in blocks."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from projbank.kernels.nearest import merge_nearest
+from projbank.progress import progress
+from projbank.threads import run_all
+from projbank.vectors import read_rows, row_blocks
+
+_BLOCK_BYTES = 96 << 20
+
+
+def nearest_neighbors(
+    X: Any,
+    n_neighbors: int,
+    center: NDArray[np.floating] | None = None,
+    *,
+    gram: NDArray[np.float32] | None = None,
+    n_threads: int = 1,
+    verbose: int = 0,
+) -> NDArray[np.int64]:
+    """Exact Euclidean nearest neighbours of every row among the other rows; ties go to the smaller id.
+
+    Each pair of blocks is multiplied once and serves both sides. Every product runs on one BLAS thread, so that the
+    result does not depend on the number of threads.
+
+    Parameters
+    ----------
+    X : (n, D) array, memory map or sparse matrix; two blocks of rows per thread are held in memory
+    n_neighbors : int in [1, n - 1]
+    center : (D,) array that is subtracted from the rows (distances do not change, their rounding error falls)
+    gram : (n, n) array that takes up the inner products of the centred rows, for who needs them too
+    n_threads : threads
+    verbose : show a progress bar on a terminal
+
+    Returns
+    -------
+    ids : (n, n_neighbors) int64, nearest first
+    """
+    n_rows, n_features = X.shape
+    distances = np.full((n_rows, n_neighbors), np.inf, np.float32)
+    ids = np.full((n_rows, n_neighbors), np.iinfo(np.int64).max, np.int64)
+    blocks = row_blocks(n_rows, n_features, min(_BLOCK_BYTES, 4 * 1024 * n_features))
+    locks = [threading.Lock() for _ in blocks]
+
+    def offer(a: int, dots: NDArray[np.float32], norms: list[NDArray[np.float64]], b: int) -> None:
+        (start, stop), (first, _) = blocks[a], blocks[b]
+        with locks[a]:
+            merge_nearest(dots, norms[0], norms[1], start, first, distances[start:stop], ids[start:stop])
+
+    def multiply(a: int, b: int) -> None:
+        left = _centered(X, blocks[a], center)
+        right = left if a == b else _centered(X, blocks[b], center)
+        norms = [np.einsum("ij,ij->i", rows, rows, dtype=np.float64) for rows in (left, right)]
+        dots = left @ right.T
+        offer(a, dots, norms, b)
+        if a != b:
+            offer(b, np.ascontiguousarray(dots.T), norms[::-1], a)
+        if gram is not None:
+            gram[slice(*blocks[a]), slice(*blocks[b])] = dots
+            gram[slice(*blocks[b]), slice(*blocks[a])] = dots.T
+
+    pairs = [(a, b) for a in range(len(blocks)) for b in range(a, len(blocks))]
+    with (
+        threadpool_limits(1, user_api="blas"),
+        progress("nearest neighbours", len(pairs), verbose) as advance,
+    ):
+        for _ in run_all(multiply, pairs, n_threads):
+            advance(1)
+    return ids
+
+
+def positive_pairs(ids: NDArray[np.int64]) -> sp.csr_array:
+    """Pairs with l_ij = +1: either is among the other's nearest, or i = j.
+
+    Parameters
+    ----------
+    ids : (n, k) neighbours of every sample
+
+    Returns
+    -------
+    (n, n) symmetric CSR matrix of ones with the diagonal, sorted indices
+    """
+    n_rows, k = ids.shape
+    ones = np.ones(ids.size, np.float32)
+    graph = sp.csr_array((ones, ids.ravel(), np.arange(0, ids.size + 1, k)), shape=(n_rows, n_rows))
+    graph = (graph + graph.T + sp.eye_array(n_rows, dtype=np.float32, format="csr")).tocsr()
+    graph.data[:] = 1
+    graph.sort_indices()
+    return graph
+
+
+def _centered(X: Any, block: tuple[int, int], center: NDArray[np.floating] | None) -> NDArray[np.float32]:
+    rows = read_rows(X, *block)
+    return rows if center is None else np.subtract(rows, center, dtype=np.float32)
