@@ -190,9 +190,9 @@ def test_bad_queries(queries, options, error, message):
 def test_bad_construction():
     with pytest.raises(ValueError, match="needs codes, or n_bits"):
         HammingIndex()
-    with pytest.raises(ValueError, match="2 bytes per code, as 9 bits need. Got 3 bytes"):
+    with pytest.raises(ValueError, match=r"2 bytes per code, as 9 bits need\. Got 3 bytes"):
         HammingIndex(random_codes(5, 3), n_bits=9)
-    with pytest.raises(ValueError, match="distinct. Got 4"):
+    with pytest.raises(ValueError, match=r"distinct\. Got 4"):
         HammingIndex(random_codes(3, 3), ids=[4, 5, 4])
 
 

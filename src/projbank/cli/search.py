@@ -1,0 +1,194 @@
+"""`projbank index` and `projbank search`: from codes to an index file, and from queries to their neighbours."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
+
+import typer
+
+from projbank.cli.bank import Dataset, Jobs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+QUERIES_PER_BATCH = 1024
+
+
+class Format(StrEnum):
+    """Names of the output formats."""
+
+    table = "table"
+    csv = "csv"
+    jsonl = "jsonl"
+
+
+class Metric(StrEnum):
+    """Names of the distances between vectors."""
+
+    l2 = "l2"
+    cosine = "cosine"
+
+
+def index(
+    codes: Annotated[Path, typer.Argument(help="Packed codes: .npy of dtype uint8, as `projbank encode` writes them.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Index file to write (.pbi).")],
+    ids: Annotated[Path | None, typer.Option(help="Own ids: .npy of whole numbers, one per code.")] = None,
+    bits: Annotated[
+        int | None, typer.Option("--bits", "-b", help="Bits per code; 8 times the bytes if not given.")
+    ] = None,
+) -> None:
+    """Put a file of codes into an index file."""
+    from projbank.search import HammingIndex
+    from projbank.vectors import open_array
+
+    own = None if ids is None else open_array(ids)
+    built = HammingIndex(open_array(codes), ids=own, n_bits=bits)
+    built.save(output)
+    print(f"{output}: {len(built)} codes of {built.n_bits} bits")
+
+
+def search(
+    index: Annotated[Path, typer.Argument(help="Index file, from `projbank index`.")],
+    queries: Annotated[
+        Path, typer.Argument(help="Queries: codes (.npy, uint8), margins (.npy, floats), or with --bank vectors.")
+    ],
+    k: Annotated[int, typer.Option("-k", help="Neighbours per query.")] = 10,
+    bank: Annotated[Path | None, typer.Option(help="Model file of the bank that codes the queries' vectors.")] = None,
+    row: Annotated[int | None, typer.Option(help="Search for this row of the queries only, counted from 0.")] = None,
+    asymmetric: Annotated[
+        bool, typer.Option("--asymmetric", help="Compare real-valued margins with the stored bits.")
+    ] = False,
+    query_bits: Annotated[int, typer.Option(help="Bits to which margins are rounded, 2 to 8.")] = 4,
+    rerank: Annotated[
+        str | None,
+        typer.Option(help="Second stage: 'asymmetric', or a file of the gallery's vectors, row = id.", metavar="FILE"),
+    ] = None,
+    query_vectors: Annotated[
+        Path | None, typer.Option(help="The queries' vectors, for --rerank FILE where the queries are codes.")
+    ] = None,
+    metric: Annotated[Metric, typer.Option(help="Distance between vectors, for --rerank FILE.")] = Metric.l2,
+    shortlist: Annotated[int | None, typer.Option(help="Candidates of the second stage; 10 k if not given.")] = None,
+    format: Annotated[Format, typer.Option(help="How results are written.")] = Format.table,  # noqa: A002
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; standard output if not given.")
+    ] = None,
+    dataset: Dataset = None,
+    jobs: Jobs = None,
+) -> None:
+    """Find the nearest codes of each query."""
+    from projbank.search import HammingIndex
+    from projbank.vectors import open_vectors
+
+    opened = HammingIndex.load(index)
+    source = _open_queries(queries, bank, opened.n_bits, asymmetric or rerank == "asymmetric", dataset, jobs)
+    first, stop = _rows(source.n_queries, row)
+    gallery = None if rerank in (None, "asymmetric") else open_vectors(rerank)
+    vectors = None if gallery is None else _open_query_vectors(query_vectors, source, dataset)
+    value_name = "score" if source.are_margins and gallery is None else "distance"
+    with _writer(output, format, value_name) as write:
+        for start in range(first, stop, QUERIES_PER_BATCH):
+            end = min(start + QUERIES_PER_BATCH, stop)
+            values, ids = opened.search(
+                source.read(start, end),
+                k,
+                query_bits=query_bits,
+                rerank=rerank if gallery is None else gallery,
+                query_vectors=None if vectors is None else vectors[start:end],
+                metric=metric.value,
+                shortlist=shortlist,
+                n_jobs=jobs,
+            )
+            write(start, values, ids)
+
+
+class _Queries(NamedTuple):
+    """Queries that are read, and coded if need be, batch by batch."""
+
+    n_queries: int
+    are_margins: bool
+    read: Callable[[int, int], NDArray[Any]]
+    vectors: Any
+
+
+def _open_queries(
+    path: Path, bank: Path | None, n_bits: int, as_margins: bool, dataset: str | None, jobs: int | None
+) -> _Queries:
+    from projbank.modelfile import load
+    from projbank.vectors import open_array, open_vectors
+
+    if bank is None:
+        points = open_array(path)
+        are_margins = points.dtype.kind == "f"
+        if points.ndim != 2:
+            raise ValueError(f"{path}: queries must be a 2-D array, one query per row. Got shape {points.shape}.")
+        if as_margins and not are_margins:
+            raise ValueError(
+                f"{path}: asymmetric search needs margins (floats), or vectors and --bank. Got {points.dtype}."
+            )
+        return _Queries(len(points), are_margins, lambda start, stop: points[start:stop], None)
+    model, X = load(bank), open_vectors(path, dataset)
+    if X.shape[1] != model.n_features_in_:
+        raise ValueError(f"{path}: vectors have {X.shape[1]} dimensions, but {bank} expects {model.n_features_in_}.")
+    if model.n_bits_ != n_bits:
+        raise ValueError(f"{bank}: makes codes of {model.n_bits_} bits, but the index holds codes of {n_bits} bits.")
+    model.set_params(n_jobs=jobs, verbose=0)
+    code = model.decision_function if as_margins else model.transform
+    return _Queries(X.shape[0], as_margins, lambda start, stop: code(X[start:stop]), X)
+
+
+def _open_query_vectors(path: Path | None, source: _Queries, dataset: str | None) -> Any:
+    from projbank.vectors import open_vectors
+
+    vectors = source.vectors if path is None else open_vectors(path, dataset)
+    if vectors is None:
+        raise ValueError("--rerank FILE needs the queries' vectors: give --bank, or --query-vectors.")
+    if vectors.shape[0] != source.n_queries:
+        raise ValueError(f"{path}: has {vectors.shape[0]} vectors for {source.n_queries} queries.")
+    return vectors
+
+
+def _rows(n_queries: int, row: int | None) -> tuple[int, int]:
+    if row is None:
+        return 0, n_queries
+    if not 0 <= row < n_queries:
+        raise ValueError(f"--row must be in the range [0, {n_queries - 1}]. Got {row} instead.")
+    return row, row + 1
+
+
+@contextlib.contextmanager
+def _writer(
+    output: Path | None, style: Format, value_name: str
+) -> Iterator[Callable[[int, NDArray[Any], NDArray[Any]], None]]:
+    """Give a function that writes the results of a batch; a file appears whole or not at all."""
+    from projbank.files import atomic_path
+
+    with contextlib.ExitStack() as stack:
+        file: TextIO = sys.stdout
+        if output is not None:
+            temporary = stack.enter_context(atomic_path(output))
+            file = stack.enter_context(open(temporary, "w", newline="", encoding="utf-8"))
+        header = {
+            Format.csv: f"query,rank,id,{value_name}\n",
+            Format.table: f"{'query':>10} {'rank':>6} {'id':>20} {value_name:>12}\n",
+            Format.jsonl: "",
+        }[style]
+
+        def write(start: int, values: NDArray[Any], ids: NDArray[Any]) -> None:
+            nonlocal header  # written with the first results, so that bad input prints nothing
+            file.write(header)
+            header = ""
+            for query, (row, found) in enumerate(zip(values.tolist(), ids.tolist(), strict=True), start):
+                if style is Format.jsonl:
+                    file.write(json.dumps({"query": query, "ids": found, f"{value_name}s": row}) + "\n")
+                    continue
+                line = "{},{},{},{:.9g}\n" if style is Format.csv else "{:>10} {:>6} {:>20} {:>12.7g}\n"
+                for rank, (ident, value) in enumerate(zip(found, row, strict=True), 1):
+                    file.write(line.format(query, rank, ident, value))
+
+        yield write
