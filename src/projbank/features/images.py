@@ -1,0 +1,85 @@
+"""What every image descriptor shares: grey images in, one array of local descriptors per image out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from projbank.threads import run_all, thread_count
+
+GREY_WEIGHTS = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+"""Shares of red, green and blue in grey, as in OpenCV."""
+
+
+def grey_image(image: ArrayLike, name: str = "image") -> NDArray[Any]:
+    """Return an image as a 2-D array: uint8 as it is, other numbers as float32 (grey levels 0..255), RGB made grey."""
+    array = np.asarray(image)
+    if array.ndim == 3 and array.shape[2] == 3:
+        grey = array.astype(np.float32) @ GREY_WEIGHTS
+        array = np.rint(grey).astype(np.uint8) if array.dtype == np.uint8 else grey
+    if array.ndim != 2 or array.size == 0:
+        raise ValueError(f"{name} must be a grey (h, w) or an RGB (h, w, 3) image. Got shape {array.shape}.")
+    if array.dtype == np.uint8:
+        return np.ascontiguousarray(array)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold numbers. Got dtype {array.dtype}.")
+    array = np.ascontiguousarray(array, dtype=np.float32)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity.")
+    return array
+
+
+class ImageDescriptor(TransformerMixin, BaseEstimator, ABC):
+    """Base of local image descriptors: a subclass describes one image, this class maps it over many.
+
+    There is nothing to learn: `fit` only checks the parameters.
+    """
+
+    n_jobs: int | None
+
+    @abstractmethod
+    def compute(self, image: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Describe one image: frames (n, 3) float32 of x, y and size, and descriptors (n, k) float32."""
+
+    @abstractmethod
+    def _check_params(self) -> None:
+        """Raise for a parameter out of range."""
+
+    def fit(self, images: Any = None, y: Any = None) -> Self:
+        """Check the parameters; `images` are not looked at."""
+        self._check_params()
+        return self
+
+    def transform(self, images: Iterable[ArrayLike]) -> list[NDArray[np.float32]]:
+        """Describe each image: a list of (n_i, k) float32 arrays, in order."""
+        self._check_params()
+        images = list(images)
+        described: list[Any] = [None] * len(images)
+
+        def work(i: int) -> None:
+            described[i] = self.compute(images[i])[1]
+
+        for _ in run_all(work, [(i,) for i in range(len(images))], thread_count(self.n_jobs)):
+            pass
+        return described
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def root_normalised(descriptors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """RootSIFT: the square root of each L1-normalised row; rows of zeros stay zeros."""
+    totals = descriptors.sum(axis=1, keepdims=True)
+    return np.sqrt(descriptors / np.where(totals > 0, totals, 1))
