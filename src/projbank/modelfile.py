@@ -14,7 +14,12 @@ from projbank.files import atomic_path
 
 FORMAT = "projbank"
 VERSION = 1
-CLASSES = {"ProjectionBank": "projbank.bank"}
+CLASSES = {
+    "ProjectionBank": "projbank.bank",
+    "FisherVector": "projbank.features.fisher",
+    "VLAD": "projbank.features.vlad",
+    "FeatureExtractor": "projbank.features.extractor",
+}
 """Every class that `load` knows, and the module it lives in."""
 
 

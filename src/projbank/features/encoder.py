@@ -1,0 +1,222 @@
+"""What Fisher vector and VLAD share: bags of descriptors in, PCA, a codebook, power and L2 normalised vectors out."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from projbank.features.blas import one_blas_thread
+from projbank.modelfile import ModelFile, ModelFileError
+from projbank.params import check_int, check_positive
+from projbank.threads import run_all, thread_count
+from projbank.vectors import check_finite
+
+Bags = Sequence[ArrayLike] | tuple[ArrayLike, ArrayLike]
+"""Descriptors of many images: a list of (n_i, k) arrays, or (stacked, offsets)."""
+
+
+def check_bags(X: Any, n_features: int | None = None) -> list[NDArray[np.float32]]:
+    """Return bags of descriptors as a list of (n_i, k) float32 arrays.
+
+    Parameters
+    ----------
+    X : list of (n_i, k) arrays, or (stacked, offsets)
+        With offsets, bag i is ``stacked[offsets[i]:offsets[i + 1]]``: one offset more than there are bags.
+    n_features : the k that is asked for; any, if None
+    """
+    if isinstance(X, tuple) and len(X) == 2 and np.ndim(X[1]) == 1 and np.ndim(X[0]) == 2:
+        bags = _split(np.asarray(X[0]), np.asarray(X[1]))
+    elif hasattr(X, "__len__") and not isinstance(X, str | bytes) and np.ndim(X[0] if len(X) else X) != 1:
+        bags = [np.asarray(bag) for bag in X]
+    else:
+        raise ValueError("X must be a list of (n_i, k) arrays, one per image, or (stacked, offsets).")
+    checked = []
+    for i, bag in enumerate(bags):
+        if bag.ndim != 2 or bag.dtype.kind not in "fiub":
+            raise ValueError(f"X[{i}] must be an (n_i, k) array of numbers. Got shape {bag.shape}, dtype {bag.dtype}.")
+        n_features = bag.shape[1] if n_features is None else n_features
+        if bag.shape[1] != n_features:
+            raise ValueError(f"X[{i}] must have {n_features} columns. Got {bag.shape[1]}.")
+        bag = np.ascontiguousarray(bag, dtype=np.float32)
+        check_finite(bag, name=f"X[{i}]")
+        checked.append(bag)
+    return checked
+
+
+def _split(stacked: NDArray[Any], offsets: NDArray[Any]) -> list[NDArray[Any]]:
+    if offsets.dtype.kind not in "iu" or len(offsets) == 0:
+        raise ValueError(f"offsets must be one or more ints. Got dtype {offsets.dtype}, length {len(offsets)}.")
+    if offsets[0] != 0 or offsets[-1] != len(stacked) or (np.diff(offsets.astype(np.int64)) < 0).any():
+        raise ValueError(f"offsets must rise from 0 to the {len(stacked)} rows of stacked.")
+    return [stacked[start:stop] for start, stop in zip(offsets[:-1], offsets[1:], strict=True)]
+
+
+class Encoder(ModelFile, TransformerMixin, BaseEstimator):
+    """Base of the encoders: a subclass learns a codebook and sums one bag against it.
+
+    Subclasses have the parameters `n_pca`, `alpha`, `max_descriptors`, `random_state` and `n_jobs`.
+    """
+
+    n_pca: int | None
+    alpha: float
+    max_descriptors: int
+    random_state: int | None
+    n_jobs: int | None
+
+    @abstractmethod
+    def _codebook_size(self) -> int:
+        """Number of Gaussians or centres asked for, checked."""
+
+    @abstractmethod
+    def _learn(self, sample: NDArray[np.float32], seed: int, n_threads: int) -> None:
+        """Learn the codebook from a sample of (PCA-reduced) descriptors."""
+
+    @abstractmethod
+    def _sums(self, bag: NDArray[np.float32]) -> NDArray[np.floating]:
+        """Encode one bag with at least one (PCA-reduced) descriptor, before power and L2 normalisation."""
+
+    @property
+    @abstractmethod
+    def n_dims_(self) -> int:
+        """Dimensions of an encoded vector."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the codebook.
+
+        Parameters
+        ----------
+        X : (n, k) array, list of (n_i, k) arrays, or (stacked, offsets)
+            Descriptors, of which at most `max_descriptors` drawn at random are used.
+        y : ignored
+        """
+        size = self._codebook_size()
+        self._check_common()
+        rng = np.random.default_rng(self.random_state)
+        sample = _draw(X, self.max_descriptors, rng)
+        if len(sample) < size:
+            raise ValueError(
+                f"X must hold at least as many descriptors as the codebook has entries, {size}. Got {len(sample)}."
+            )
+        n_threads = thread_count(self.n_jobs)
+        with one_blas_thread():
+            self._fit_pca(sample)
+            self._learn(self._reduced(sample), int(rng.integers(2**31 - 1)), n_threads)
+        return self
+
+    def transform(self, X: Bags) -> NDArray[np.float32]:
+        """Encode each bag of descriptors.
+
+        Parameters
+        ----------
+        X : list of (n_i, k) arrays, or (stacked, offsets)
+
+        Returns
+        -------
+        (n, D) float32 array of rows of length 1. A bag without descriptors gives a row of zeros and a warning.
+        """
+        check_is_fitted(self)
+        bags = check_bags(X, self.n_features_in_)
+        out = np.zeros((len(bags), self.n_dims_), dtype=np.float32)
+
+        def work(i: int) -> None:
+            sums = self._sums(self._reduced(bags[i])).astype(np.float32, copy=False).ravel()
+            out[i] = power_l2(sums, float(self.alpha))
+
+        full = [(i,) for i in range(len(bags)) if len(bags[i])]
+        with one_blas_thread():
+            for _ in run_all(work, full, thread_count(self.n_jobs)):
+                pass
+        if len(full) < len(bags):
+            first = next(i for i in range(len(bags)) if not len(bags[i]))
+            warnings.warn(
+                f"{len(bags) - len(full)} of {len(bags)} images have no descriptors (first: {first}); "
+                "their vectors are zero.",
+                stacklevel=2,
+            )
+        return out
+
+    @property
+    def n_features_in_(self) -> int:
+        """Dimensions of a descriptor."""
+        check_is_fitted(self)
+        return int(self.pca_components_.shape[1])
+
+    def _check_common(self) -> None:
+        if self.n_pca is not None:
+            check_int(self, "n_pca", self.n_pca, 1)
+        check_positive(self, "alpha", self.alpha)
+        check_int(self, "max_descriptors", self.max_descriptors, 1)
+        if self.random_state is not None:
+            check_int(self, "random_state", self.random_state, 0)
+
+    def _fit_pca(self, sample: NDArray[np.float32]) -> None:
+        """Learn the PCA; without one, `pca_components_` has no rows and only tells the width of descriptors."""
+        width = sample.shape[1]
+        if self.n_pca is None:
+            self.pca_mean_ = np.zeros(width, dtype=np.float32)
+            self.pca_components_ = np.zeros((0, width), dtype=np.float32)
+            return
+        from sklearn.decomposition import PCA
+
+        n_pca = check_int(self, "n_pca", self.n_pca, 1, min(sample.shape))
+        pca = PCA(n_pca, svd_solver="covariance_eigh").fit(sample.astype(np.float64))
+        self.pca_mean_ = pca.mean_.astype(np.float32)
+        self.pca_components_ = np.ascontiguousarray(pca.components_, dtype=np.float32)
+
+    def _reduced(self, descriptors: NDArray[np.float32]) -> NDArray[np.float32]:
+        if not len(self.pca_components_):
+            return descriptors
+        return np.asarray((descriptors - self.pca_mean_) @ self.pca_components_.T, dtype=np.float32)
+
+    def _n_reduced(self) -> int:
+        return len(self.pca_components_) or int(self.pca_components_.shape[1])
+
+    def _check_loaded(self) -> None:
+        if self.pca_components_.ndim != 2 or self.pca_mean_.shape != self.pca_components_.shape[1:]:
+            raise ModelFileError("the PCA's mean and components do not fit each other")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def power_l2(sums: NDArray[np.float32], alpha: float) -> NDArray[np.float32]:
+    """Sign-preserving power, then length 1; zeros stay zeros."""
+    if alpha == 0.5:
+        powered = np.sqrt(np.abs(sums))
+    elif alpha == 1:
+        powered = np.abs(sums)
+    else:
+        powered = np.abs(sums) ** np.float32(alpha)
+    np.copysign(powered, sums, out=powered)
+    length = np.sqrt(np.dot(powered, powered))
+    if length > 0:
+        powered /= length
+    return powered
+
+
+def _draw(X: Any, limit: int, rng: np.random.Generator) -> NDArray[np.float32]:
+    """At most `limit` rows of all descriptors, without replacement, in order."""
+    bags = check_bags([X] if isinstance(X, np.ndarray) and X.ndim == 2 else X)
+    if not bags:
+        raise ValueError("X must hold at least one array of descriptors. Got none.")
+    total = sum(map(len, bags))
+    if total <= limit:
+        return np.concatenate(bags)
+    chosen = np.sort(rng.choice(total, limit, replace=False))
+    ends = np.cumsum([len(bag) for bag in bags])
+    cuts = np.searchsorted(chosen, ends)
+    parts, start = [], 0
+    for bag, end, stop in zip(bags, ends, cuts, strict=True):
+        parts.append(bag[chosen[start:stop] - (end - len(bag))])
+        start = stop
+    return np.concatenate(parts)
