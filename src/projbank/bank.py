@@ -76,6 +76,8 @@ class ProjectionBank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFil
         Loss after each iteration: the mean over groups of L / (lam N^2), which is 1 at w = 0 ("paper"), or 1 minus the
         correlation of similarities plus imbalance ("joint").
     n_bits_ : int
+    n_iter_ : int
+        Iterations until the last group stopped.
     n_features_in_ : int
 
     Examples
@@ -268,6 +270,7 @@ class ProjectionBank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFil
     def _derive(self) -> None:
         """Set what follows from the learnt arrays."""
         self.n_bits_ = len(self.biases_)
+        self.n_iter_ = len(self.loss_curve_) - 1
         self.group_sizes_ = np.bincount(self.labels_, minlength=self.n_bits_)
         self._bank = Bank(self.labels_.view(np.uint32), self.weights_, self.biases_)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from typing import Any
 
 import typer
 
-from projbank.cli import bank, demo, info
+from projbank.cli import bank, demo, features, info, search
 
 app = typer.Typer(
     name="projbank",
@@ -19,13 +21,17 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("fit")(bank.fit)
 app.command("encode")(bank.encode)
+app.command("features")(features.features)
+app.command("index")(search.index)
+app.command("search")(search.search)
 app.command("info")(info.info)
 
 
 def main() -> None:
     """Run the command line; a user's error is one line and exit code 2, Ctrl-C is 130."""
+    warnings.showwarning = _warn
     try:
-        app()
+        app(prog_name="projbank")
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader of the pipe has gone
         sys.exit(141)
@@ -37,3 +43,8 @@ def main() -> None:
         text = " ".join(str(error).split()) or type(error).__name__
         print(f"projbank: error: {text}", file=sys.stderr)
         sys.exit(2)
+
+
+def _warn(message: Warning | str, *_: Any) -> None:
+    """A warning is one line, too."""
+    print(f"projbank: warning: {message}", file=sys.stderr)

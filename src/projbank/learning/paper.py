@@ -141,7 +141,7 @@ def learn(
     -------
     weights : (D,) float32
     biases : (n_bits,) float32
-    curves : (n_bits, max_iter + 1) loss per pair, L / (lam n^2), after each step
+    curves : (n_bits, n_iter + 1) loss per pair, L / (lam n^2), after each step until the last group has stopped
     """
     n_samples, n_features = X.shape
     order = np.argsort(labels, kind="stable")
@@ -166,7 +166,9 @@ def learn(
 
             for done in run_all(solve, tiles, n_threads):
                 advance(done)
-    return weights, biases, curves
+    falls = np.flatnonzero((np.diff(curves, axis=1) != 0).any(axis=0))
+    n_iter = int(falls[-1]) + 1 if len(falls) else 1
+    return weights, biases, curves[:, : n_iter + 1]
 
 
 def descend(

@@ -1,0 +1,5 @@
+"""`python -m projbank` is `projbank`."""
+
+from projbank.cli import main
+
+main()

@@ -1,0 +1,195 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from projbank import load
+from projbank.cli import main
+
+
+@pytest.fixture
+def projbank(monkeypatch, capsys):
+    """Run the command line in this process; returns exit code, stdout and stderr."""
+
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main() sets its own: undo it afterwards
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["projbank", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        said = capsys.readouterr()
+        return stop.value.code or 0, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    X = np.random.default_rng(0).standard_normal((50, 64)).astype(np.float32)
+    np.save(tmp_path / "v.npy", X)
+    return tmp_path / "v.npy"
+
+
+@pytest.fixture
+def bank(projbank, vectors, tmp_path):
+    code, _, _ = projbank("fit", vectors, "--bits", 20, "-k", 5, "--max-iter", 3, "-o", tmp_path / "b.safetensors")
+    assert code == 0
+    return tmp_path / "b.safetensors"
+
+
+@pytest.mark.parametrize("solver", ["joint", "paper"])
+def test_fit_encode_info(projbank, vectors, tmp_path, solver):
+    model, codes, margins = tmp_path / "m.safetensors", tmp_path / "c.npy", tmp_path / "f.npy"
+    code, out, err = projbank("fit", vectors, "-b", 20, "--solver", solver, "-k", 5, "--max-iter", 3, "-o", model)
+    assert (code, err) == (0, "")
+    assert "64 dimensions to 20 bits" in out
+    assert projbank("encode", model, vectors, "-o", codes)[0] == 0
+    assert projbank("encode", model, vectors, "--margins", "-o", margins)[0] == 0
+    X = np.load(vectors)
+    np.testing.assert_array_equal(np.load(codes), load(model).transform(X))
+    np.testing.assert_array_equal(np.load(margins), load(model).decision_function(X))
+    facts = [json.loads(projbank("info", path, "--json")[1]) for path in (model, codes, vectors)]
+    assert [fact["kind"] for fact in facts] == ["model", "codes", "vectors"]
+    assert facts[0]["bits"] == 20
+    assert facts[0]["parameters"]["solver"] == solver
+    assert facts[1]["codes"] == facts[2]["vectors"] == 50
+    assert facts[1]["bytes per code"] == 3
+    code, out, _ = projbank("info", model)
+    assert code == 0
+    assert "group sizes" in out
+
+
+def test_other_file_kinds_give_the_same_codes(projbank, bank, vectors, tmp_path):
+    X = np.load(vectors)
+    with h5py.File(tmp_path / "v.h5", "w") as file:
+        file["x"] = X
+    sp.save_npz(tmp_path / "s.npz", sp.csr_array(X))
+    np.savez(tmp_path / "v.npz", x=X, y=X)
+    expected = load(bank).transform(X)
+    for name, more in (("v.h5", []), ("s.npz", []), ("v.npz", ["--dataset", "y"])):
+        assert projbank("encode", bank, tmp_path / name, "-o", tmp_path / "c.npy", *more)[0] == 0
+        np.testing.assert_array_equal(np.load(tmp_path / "c.npy"), expected)
+        assert projbank("info", tmp_path / name, *more)[0] == 0
+
+
+def test_groups_from_a_file(projbank, vectors, tmp_path):
+    labels = np.arange(64) % 4
+    np.save(tmp_path / "g.npy", labels)
+    words = ["--bits", 4, "--grouping", tmp_path / "g.npy", "-k", 5, "--max-iter", 2, "-o", tmp_path / "b"]
+    assert projbank("fit", vectors, *words)[0] == 0
+    np.testing.assert_array_equal(load(tmp_path / "b").labels_, labels)
+
+
+def test_a_warning_is_one_line(tmp_path, vectors):
+    words = [
+        sys.executable,
+        "-m",
+        "projbank",
+        "fit",
+        str(vectors),
+        "-b",
+        "8",
+        "--max-iter",
+        "1",
+        "-o",
+        str(tmp_path / "b"),
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stderr == "projbank: warning: n_neighbors=100 is lowered to 49: there are 50 training vectors.\n"
+
+
+def test_verbose_tells_the_loss(projbank, vectors, tmp_path):
+    words = ["fit", vectors, "-b", 8, "-k", 5, "--max-iter", 2, "-o", tmp_path / "b"]
+    assert "loss: " in projbank(*words, "-v")[2]
+    assert projbank(*words, "-q")[2] == ""
+
+
+def test_bad_input_is_one_line_and_exit_code_2(projbank, bank, vectors, tmp_path):
+    np.save(tmp_path / "wide.npy", np.zeros((3, 65), np.float32))
+    np.save(tmp_path / "codes.npy", np.zeros((3, 8), np.uint8))
+    bad = np.load(vectors)
+    bad[7, 3] = np.nan
+    np.save(tmp_path / "nan.npy", bad)
+    np.save(tmp_path / "one.npy", bad[:1])
+    (tmp_path / "empty.npy").write_bytes(b"")
+    (tmp_path / "cut.safetensors").write_bytes(bank.read_bytes()[:-5])
+    (tmp_path / "foreign.safetensors").write_bytes(b"something else entirely")
+    out = tmp_path / "out"
+    out.write_bytes(b"untouched")
+    before = sorted(os.listdir(tmp_path))
+    cases = [
+        (["fit", tmp_path / "nan.npy", "-k", 5, "-o", out], "X contains NaN at row 7, column 3"),
+        (["fit", vectors, "-b", 65, "-o", out], "'n_bits' parameter of ProjectionBank must be at most"),
+        (["fit", vectors, "-b", "x", "-o", out], "--bits must be an int or 'auto'. Got 'x'"),
+        (["fit", vectors, "-k", 0, "-o", out], "'n_neighbors'"),
+        (["fit", tmp_path / "one.npy", "-o", out], "minimum of 2"),
+        (["fit", tmp_path / "empty.npy", "-o", out], "the file is empty"),
+        (["fit", tmp_path, "-o", out], "is a directory"),
+        (["fit", tmp_path / "codes.npy", "-o", out], "holds packed codes"),
+        (["fit", vectors, "-o", tmp_path], "it is a directory"),
+        (["fit", vectors, "-o", tmp_path / "no" / "x"], "there is no folder"),
+        (["encode", bank, tmp_path / "nan.npy", "-o", out], "X contains NaN at row 7, column 3"),
+        (["encode", bank, tmp_path / "wide.npy", "-o", out], "vectors have 65 dimensions, but"),
+        (["encode", bank, tmp_path / "codes.npy", "-o", out], "holds packed codes"),
+        (["encode", tmp_path / "cut.safetensors", vectors, "-o", out], "not a model file, or damaged"),
+        (["encode", tmp_path / "foreign.safetensors", vectors, "-o", out], "not a model file, or damaged"),
+        (["encode", vectors, vectors, "-o", out], "not a model file, or damaged"),
+        (["info", tmp_path / "missing"], "no such file"),
+        (["info", tmp_path / "foreign.safetensors"], "not a file of vectors"),
+    ]
+    for words, message in cases:
+        code, said, error = projbank(*words)
+        assert code == 2, words
+        assert said == ""
+        assert error.startswith("projbank: error: ")
+        assert error.count("\n") == 1
+        assert message in error
+    assert out.read_bytes() == b"untouched"
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_usage_errors_are_exit_code_2(projbank, vectors):
+    assert projbank("fit", vectors)[0] == 2
+    assert projbank("fit", vectors, "-o", "x", "--solver", "magic")[0] == 2
+    assert projbank("nonsense")[0] == 2
+    for command in ("demo", "fit", "encode", "info"):
+        code, out, _ = projbank(command, "--help")
+        assert code == 0
+        assert "Usage: projbank " + command in out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_leaves_no_half_written_file(tmp_path):
+    X = np.random.default_rng(0).standard_normal((3000, 500)).astype(np.float32)
+    np.save(tmp_path / "v.npy", X)
+    words = [
+        sys.executable,
+        "-m",
+        "projbank",
+        "fit",
+        "v.npy",
+        "-b",
+        "100",
+        "--max-iter",
+        "100000",
+        "-o",
+        "b.safetensors",
+    ]
+    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    while not any(name.endswith(".part") for name in os.listdir(tmp_path)):  # the work has begun
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    assert os.listdir(tmp_path) == ["v.npy"]

@@ -1,0 +1,45 @@
+import threading
+
+import pytest
+
+from projbank.threads import available_cores, run_all, split_rows, thread_count
+
+
+def test_thread_count():
+    cores = available_cores()
+    assert thread_count(None) == thread_count(-1) == cores
+    assert thread_count(3) == 3
+    assert thread_count(-2) == max(1, cores - 1)
+    assert thread_count(-1000) == 1
+    for wrong in (0, 1.5, "2", True):
+        with pytest.raises(ValueError, match="'n_jobs'"):
+            thread_count(wrong)
+
+
+def test_split_rows():
+    assert split_rows(10, 4) == [(0, 4), (4, 8), (8, 10)]
+    assert split_rows(0, 4) == []
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_all_calls_are_made(n_threads):
+    assert sorted(run_all(lambda a, b: a * b, [(i, 2) for i in range(50)], n_threads)) == list(range(0, 100, 2))
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_an_error_stops_the_rest(n_threads):
+    made = []
+
+    def work(i):
+        made.append(i)
+        if i == 3:
+            raise ValueError("three")
+
+    with pytest.raises(ValueError, match="three"):
+        list(run_all(work, [(i,) for i in range(1000)], n_threads))
+    assert len(made) < 100
+
+
+def test_work_is_spread_over_threads():
+    meeting = threading.Barrier(2, timeout=30)
+    assert len(list(run_all(lambda _: meeting.wait(), [(0,), (1,)], 2))) == 2
