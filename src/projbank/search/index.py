@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from projbank.codes import check_codes, clear_padding, pack
 from projbank.params import check_choice, check_int
 from projbank.search.file import IndexContent, read_index, write_index
+from projbank.search.ids import check_ids
 from projbank.search.margins import quantise, weigh
 from projbank.search.rerank import by_margins, by_vectors
 from projbank.search.scan import nearest, nearest_weighted
@@ -64,7 +65,7 @@ class HammingIndex:
         if ids is None:
             self._ids = np.arange(self._count, dtype=np.int64)
         else:
-            self._ids = np.ascontiguousarray(_check_ids(ids, self._count))
+            self._ids = np.ascontiguousarray(check_ids(ids, self._count))
         self._next_id = int(self._ids.max(initial=-1)) + 1
 
     @property
@@ -94,7 +95,7 @@ class HammingIndex:
         if ids is None:
             new_ids = np.arange(self._next_id, self._next_id + len(new), dtype=np.int64)
         else:
-            new_ids = _check_ids(ids, len(new))
+            new_ids = check_ids(ids, len(new))
             if new_ids.min(initial=self._next_id) < self._next_id:
                 known = new_ids[np.isin(new_ids, self.ids)]
                 if len(known):
@@ -109,7 +110,7 @@ class HammingIndex:
 
     def remove(self, ids: ArrayLike) -> Self:
         """Remove the codes of the given ids; the others keep theirs. If one is unknown, nothing is removed."""
-        gone = _check_ids(ids, None)
+        gone = check_ids(ids)
         missing = gone[~np.isin(gone, self.ids)]
         if len(missing):
             raise ValueError(
@@ -253,23 +254,3 @@ def _read_only(array: NDArray) -> NDArray:
     view = array.view()
     view.flags.writeable = False
     return view
-
-
-def _check_ids(ids: ArrayLike, count: int | None) -> NDArray[np.int64]:
-    """Ids as int64 (count,): whole numbers, distinct, not negative."""
-    array = np.asarray(ids)
-    if array.size == 0:
-        array = array.astype(np.int64)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"ids must be whole numbers (int64). Got dtype {array.dtype} instead.")
-    if array.ndim != 1 or (count is not None and len(array) != count):
-        wanted = "1-D" if count is None else f"of shape ({count},), one per code"
-        raise ValueError(f"ids must be {wanted}. Got shape {array.shape}.")
-    if len(array) and (array.min() < 0 or array.max() > np.iinfo(np.int64).max - 1):
-        raise ValueError("ids must be in the range [0, 2**63 - 2].")
-    array = array.astype(np.int64, copy=False)
-    if np.any(array[1:] <= array[:-1]):
-        values, counts = np.unique(array, return_counts=True)
-        if len(values) < len(array):
-            raise ValueError(f"ids must be distinct. Got {values[np.argmax(counts > 1)]} more than once.")
-    return array

@@ -1,0 +1,243 @@
+"""Codes in PostgreSQL with pgvector: a table of `id bigint` and `code bit(n)`, ordered by `<~>`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, LiteralString, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.codes import unpack
+from projbank.params import check_int
+from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind
+
+if TYPE_CHECKING:
+    import psycopg
+
+MAX_INDEXED_BITS = 64_000
+MAX_CANDIDATES = 1000
+"""pgvector's own limits: the longest code an index takes, and the largest hnsw.ef_search."""
+COPY_SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+COPY_END = b"\xff\xff"
+REVERSED = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), axis=1)[:, 0]
+"""A byte with its bits in the opposite order: the first bit of PostgreSQL's bit(n) is the highest one of a byte."""
+
+
+class PostgresStore(CodeStore):
+    """Codes in a table of PostgreSQL with the extension pgvector, 0.7 or newer.
+
+    Parameters
+    ----------
+    address : str
+        Anything libpq takes: ``"postgresql://user@host/database"`` or ``"host=... dbname=..."``.
+    table : str
+        Name of the table, taken literally: it is always quoted.
+    schema : str, optional
+        Schema of the table; by default the first of the search path.
+
+    Notes
+    -----
+    Bit p of a code is bit p, counted from the left, of ``code``. Each batch of an add is one COPY in one transaction. A
+    connection that was lost is opened anew by the next call.
+    """
+
+    index_kinds = ("ivf", "hnsw")
+    orders_ties = True
+
+    def __init__(self, address: str, table: str = "codes", *, schema: str | None = None) -> None:
+        self._psycopg = _import_psycopg()
+        self._address = address
+        names = [schema, table] if schema else [table]
+        self._table = self._psycopg.sql.Identifier(*names)
+        self._table_among_values = self._psycopg.sql.Identifier(*(name.replace("%", "%%") for name in names))
+        self._name = table
+        self._lazy: psycopg.Connection[Any] | None = None
+        self._connection()
+
+    @property
+    def n_bits(self) -> int:
+        """Length of a code."""
+        with self._transaction() as cursor:
+            n_bits = self._stored_bits(cursor)
+        if n_bits is None:
+            raise FileNotFoundError(f"There is no table {self._name!r} yet; create it first.")
+        return n_bits
+
+    def create(self, n_bits: int) -> Self:
+        """Make an empty table, and the extension pgvector if the database lacks it."""
+        n_bits = check_int(self, "n_bits", n_bits, 1)
+        with self._transaction() as cursor:
+            stored = self._stored_bits(cursor)
+            if stored is not None and stored != n_bits:
+                raise ValueError(f"The table {self._name!r} holds codes of {stored} bits. Got n_bits={n_bits}.")
+            if stored is None:
+                self._run(cursor, "SET LOCAL client_min_messages = warning")
+                self._run(cursor, "CREATE EXTENSION IF NOT EXISTS vector")
+                self._run(cursor, "CREATE TABLE {table} (id bigint PRIMARY KEY, code bit({n}) NOT NULL)", n=n_bits)
+                # long codes are stored out of line as they are: compressing random bits gains nothing
+                self._run(cursor, "ALTER TABLE {table} ALTER COLUMN code SET STORAGE EXTERNAL")
+        return self
+
+    def count(self) -> int:
+        """Number of codes."""
+        with self._transaction() as cursor:
+            return int(self._run(cursor, "SELECT count(*) FROM {table}").fetchall()[0][0])
+
+    def drop(self) -> None:
+        """Delete the table."""
+        with self._transaction() as cursor:
+            if self._stored_bits(cursor) is not None:
+                self._run(cursor, "DROP TABLE {table}")
+
+    def close(self) -> None:
+        """Close the connection; every batch was committed when it was added."""
+        if self._lazy is not None:
+            self._lazy.close()
+            self._lazy = None
+
+    def _connection(self) -> psycopg.Connection[Any]:
+        """Give the open connection, a new one if it was lost."""
+        if self._lazy is None or self._lazy.closed:
+            try:
+                self._lazy = self._psycopg.connect(self._address, autocommit=True)
+            except self._psycopg.ProgrammingError as error:
+                raise ValueError(f"address is not one of PostgreSQL: {_line(error)}") from error
+            except self._psycopg.OperationalError as error:
+                raise ConnectionError(f"PostgreSQL can't be reached: {_line(error)}") from error
+        return self._lazy
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[psycopg.Cursor[Any]]:
+        """Give a cursor whose work is committed as a whole or not at all; the server's errors become plain ones."""
+        connection = self._connection()
+        try:
+            with connection.transaction(), connection.cursor() as cursor:
+                yield cursor
+        except self._psycopg.errors.UniqueViolation as error:
+            raise ValueError(f"ids must be new: {_line(error)}") from error
+        except self._psycopg.Error as error:
+            if connection.closed:
+                raise ConnectionError(f"PostgreSQL was lost: {_line(error)}") from error
+            raise OSError(f"PostgreSQL, table {self._name!r}: {_line(error)}") from error
+
+    def _run(
+        self, cursor: psycopg.Cursor[Any], text: LiteralString, values: Any = None, **numbers: int
+    ) -> psycopg.Cursor[Any]:
+        """Run one statement; the table is quoted as an identifier, `numbers` as literals, and `values` are bound."""
+        sql = self._psycopg.sql
+        parts = {name: sql.Literal(number) for name, number in numbers.items()}
+        table = self._table if values is None else self._table_among_values  # a % would be taken for a placeholder
+        return cursor.execute(sql.SQL(text).format(table=table, **parts), values)
+
+    def _stored_bits(self, cursor: psycopg.Cursor[Any]) -> int | None:
+        """Length of the codes in the table, None if there is no table."""
+        text = """
+            SELECT a.atttypid = 'bit'::regtype, a.atttypmod
+            FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'code' AND NOT a.attisdropped
+            WHERE c.oid = to_regclass(%s)"""
+        rows = cursor.execute(text, [self._table.as_string(cursor)]).fetchall()
+        if not rows:
+            return None
+        is_bit, n_bits = rows[0]
+        if not is_bit:
+            raise ValueError(f"The table {self._name!r} exists, but has no column code of type bit(n).")
+        return int(n_bits)
+
+    def _kind(self) -> IndexKind:
+        text = """
+            SELECT am.amname, c.reloptions
+            FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am am ON am.oid = c.relam
+            WHERE i.indrelid = to_regclass(%s) AND am.amname IN ('hnsw', 'ivfflat')"""
+        with self._transaction() as cursor:
+            rows = cursor.execute(text, [self._table.as_string(cursor)]).fetchall()
+        if not rows:
+            return FLAT
+        method, options = rows[0]
+        settings = dict(option.split("=", 1) for option in options or [])
+        return IndexKind("hnsw") if method == "hnsw" else IndexKind("ivf", int(settings.get("lists", 100)))
+
+    def _largest_id(self) -> int:
+        with self._transaction() as cursor:
+            return int(self._run(cursor, "SELECT coalesce(max(id), -1) FROM {table}").fetchall()[0][0])
+
+    def _stored_ids(self) -> NDArray[np.int64]:
+        with self._transaction() as cursor:
+            rows = self._run(cursor, "SELECT id FROM {table}").fetchall()
+        return np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
+
+    def _check_new(self, ids: NDArray[np.int64]) -> None:
+        """Ask the server for the first id that is known, whatever the size of the table."""
+        with self._transaction() as cursor:
+            rows = self._run(cursor, "SELECT id FROM {table} WHERE id = ANY(%s) LIMIT 1", [ids.tolist()]).fetchall()
+        if rows:
+            raise ValueError(f"ids must be new. Got {rows[0][0]}, which the store already holds.")
+
+    def _add_batch(self, codes: NDArray[np.uint8], ids: NDArray[np.int64]) -> None:
+        rows = _binary_rows(codes, ids, self.n_bits)
+        statement = self._psycopg.sql.SQL("COPY {} (id, code) FROM STDIN (FORMAT BINARY)").format(self._table)
+        with self._transaction() as cursor, cursor.copy(statement) as copy:
+            copy.write(COPY_SIGNATURE)
+            copy.write(rows)
+            copy.write(COPY_END)
+
+    def _build(self, kind: IndexKind) -> None:
+        if self.n_bits > MAX_INDEXED_BITS:
+            raise ValueError(f"pgvector indexes codes of at most {MAX_INDEXED_BITS} bits. Got {self.n_bits} bits.")
+        with self._transaction() as cursor:
+            if kind.name == "hnsw":
+                self._run(cursor, "CREATE INDEX ON {table} USING hnsw (code bit_hamming_ops)")
+            else:
+                text: LiteralString = "CREATE INDEX ON {table} USING ivfflat (code bit_hamming_ops) WITH (lists = {n})"
+                self._run(cursor, text, n=kind.n_lists)
+
+    def _fetch(
+        self, points: NDArray[np.uint8], k: int, kind: IndexKind, effort: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        distances = np.full((len(points), k), NOTHING, dtype=np.int32)
+        ids = np.full((len(points), k), -1, dtype=np.int64)
+        n_bits = self.n_bits
+        order: LiteralString = "code <~> %(point)s::bit({n})"  # an index serves exactly this order, without the id
+        order_by: LiteralString = order + ", id" if kind == FLAT else order
+        select: LiteralString = "SELECT id, " + order + " FROM {table} ORDER BY " + order_by + " LIMIT %(k)s"
+        with self._transaction() as cursor:
+            for name, value in _settings(kind, effort).items():
+                cursor.execute("SELECT set_config(%s, %s, true)", [name, value])
+            for row, bits in enumerate(unpack(points, n_bits)):
+                text = (bits + ord("0")).astype(np.uint8).tobytes().decode()
+                found = self._run(cursor, select, {"point": text, "k": k}, n=n_bits).fetchall()
+                ids[row, : len(found)] = [ident for ident, _ in found]
+                distances[row, : len(found)] = [distance for _, distance in found]
+        return distances, ids
+
+
+def _settings(kind: IndexKind, effort: int) -> dict[str, str]:
+    """Settings of one search; a flat one must not use an index that someone else has made."""
+    if kind == FLAT:
+        return {"enable_indexscan": "off"}
+    if kind.name == "ivf":
+        return {"ivfflat.probes": str(min(effort, kind.n_lists))}
+    return {"hnsw.ef_search": str(min(effort, MAX_CANDIDATES))}
+
+
+def _binary_rows(codes: NDArray[np.uint8], ids: NDArray[np.int64], n_bits: int) -> bytes:
+    """Rows in the binary format of COPY: for each the number of fields, then each field after its length in bytes."""
+    width = codes.shape[1]
+    layout = [("fields", ">i2"), ("id_bytes", ">i4"), ("id", ">i8"), ("code_bytes", ">i4"), ("n_bits", ">i4")]
+    rows = np.empty(len(codes), dtype=[*layout, ("code", np.uint8, (width,))])
+    rows["fields"], rows["id_bytes"], rows["id"] = 2, 8, ids
+    rows["code_bytes"], rows["n_bits"], rows["code"] = 4 + width, n_bits, REVERSED[codes]
+    return rows.tobytes()
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _import_psycopg() -> Any:
+    try:
+        import psycopg
+    except ImportError as error:
+        raise ImportError("PostgresStore needs psycopg: pip install projbank[postgres]") from error
+    return psycopg

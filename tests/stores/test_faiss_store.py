@@ -1,0 +1,43 @@
+"""FAISS files: readable by FAISS itself, refused with a reason when damaged."""
+
+import faiss
+import numpy as np
+import pytest
+
+from projbank.stores import FaissStore
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with FaissStore(tmp_path / "store") as store:
+        store.create(24).add(np.arange(30, dtype=np.uint8).reshape(10, 3))
+    return tmp_path / "store"
+
+
+def test_faiss_reads_the_file(folder):
+    index = faiss.read_index_binary(str(folder / "index.faiss"))
+    assert (index.d, index.ntotal) == (24, 10)
+
+
+def test_nothing_is_written_without_close(folder):
+    store = FaissStore(folder)
+    store.add(np.zeros((1, 3), np.uint8))
+    assert FaissStore(folder).count() == 10
+    store.close()
+    assert FaissStore(folder).count() == 11
+
+
+def test_damaged_stores(folder, tmp_path):
+    (folder / "index.faiss").write_bytes((folder / "index.faiss").read_bytes()[:40])
+    with pytest.raises(ValueError, match="damaged store"):
+        FaissStore(folder)
+    (folder / "store.json").write_text("[]")
+    with pytest.raises(ValueError, match="damaged store"):
+        FaissStore(folder)
+    (folder / "store.json").unlink()
+    with pytest.raises(ValueError, match="not a store of projbank"):
+        FaissStore(folder)
+    assert (folder / "index.faiss").exists()
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="not a store of projbank"):
+        FaissStore(tmp_path / "file")
