@@ -18,9 +18,14 @@ def test_the_target_appears_whole_or_not_at_all(tmp_path):
 def test_an_exception_leaves_the_old_file_and_no_rest(tmp_path, error):
     target = tmp_path / "out.bin"
     target.write_bytes(b"old")
-    with pytest.raises(error), atomic_path(target) as temporary:
-        temporary.write_bytes(b"half")
-        raise error
+
+    def fail():
+        with atomic_path(target) as temporary:
+            temporary.write_bytes(b"half")
+            raise error
+
+    with pytest.raises(error):
+        fail()
     assert target.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["out.bin"]
 

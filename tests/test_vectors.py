@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import h5py
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ def test_row_blocks_cover_all_rows_in_tiles():
     blocks = row_blocks(1000, 64_000)
     assert blocks[0][0] == 0
     assert blocks[-1][1] == 1000
-    assert all(a[1] == b[0] for a, b in zip(blocks, blocks[1:], strict=False))
+    assert all(a[1] == b[0] for a, b in pairwise(blocks))
     assert all((stop - start) % 8 == 0 for start, stop in blocks[:-1])
     assert row_blocks(3, 10**9) == [(0, 3)]
 

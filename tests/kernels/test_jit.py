@@ -38,7 +38,8 @@ import sys
 from numba.core import event
 with event.install_recorder("numba:compile") as recorder:
     import projbank, projbank.cli
-print(len(recorder.buffer), [m for m in ("faiss", "cv2", "matplotlib", "h5py", "lancedb", "psycopg") if m in sys.modules])
+heavy = ("faiss", "cv2", "matplotlib", "h5py", "lancedb", "psycopg")
+print(len(recorder.buffer), [name for name in heavy if name in sys.modules])
 """
     assert run(code) == "0 []"
 
@@ -47,7 +48,7 @@ def test_cache_goes_to_the_user_folder_when_the_package_is_read_only(tmp_path):
     site = package_without_cache_folder(tmp_path)
     cache = tmp_path / "cache"
     environment = {"PYTHONPATH": str(site), "XDG_CACHE_HOME": str(cache), "HOME": str(tmp_path), "NUMBA_CACHE_DIR": ""}
-    code = "import projbank; assert projbank.__file__.startswith(%r)" % str(site) + CODE
+    code = f"import projbank; assert projbank.__file__.startswith({str(site)!r})" + CODE
     assert run(code, **environment) == "1 1.0"
     stored = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*merge_nearest*.nbc")}
     assert stored

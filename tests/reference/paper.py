@@ -17,7 +17,7 @@ def pseudo_labels(X, k):
 
 
 def hinge_sum(f, labels):
-    """Sum over all ordered pairs of max(0, 1 - l_ij f_i f_j), its gradient in f, and the number of hinges at exactly 0."""
+    """Sum over all ordered pairs of max(0, 1 - l_ij f_i f_j), its gradient in f, and how many hinges are exactly 0."""
     n = len(f)
     f = np.asarray(f, float)
     total, slope, kinks = 0.0, np.zeros(n), 0

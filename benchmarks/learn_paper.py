@@ -1,0 +1,67 @@
+"""How long does the paper's solver take, and does its time grow as N log N? Two cores.
+
+    python -m benchmarks.learn_paper
+
+The data are VLAD-like: Gaussian mixtures with a few hundred causes. Times are of whole fits but where said.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import report, result_path, row, write_result
+from projbank import ProjectionBank
+from projbank.grouping import group_dimensions
+from projbank.learning import paper
+from projbank.neighbors import nearest_neighbors, positive_pairs
+
+
+def vectors(n: int, n_features: int, rng: np.random.Generator) -> Any:
+    """Unit vectors near a space of 200 dimensions."""
+    causes = rng.standard_normal((n, 200), dtype=np.float32)
+    X = causes @ rng.standard_normal((200, n_features), dtype=np.float32)
+    X += 10 * rng.standard_normal((n, n_features), dtype=np.float32)
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def learning_seconds(X: Any, n_bits: int, turns: int) -> float:
+    """Best time of the learning alone: 40 steps on a given graph with 50 neighbours."""
+    labels = group_dimensions("random", X, n_bits, np.random.default_rng(0))
+    graph = positive_pairs(nearest_neighbors(X, 50, n_threads=2))
+    means = X.mean(axis=0, dtype=np.float64)
+    best = float("inf")
+    for _ in range(turns):
+        start = time.perf_counter()
+        paper.learn(
+            X, labels, graph, means, n_bits=n_bits, lam=1.0, max_iter=40, tol=0.0, init="leading", seed=0, n_threads=2
+        )
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def main() -> None:
+    path = result_path("learn_paper")
+    rng = np.random.default_rng(0)
+    rows = []
+    learning_seconds(vectors(100, 128, rng), 16, 1)  # compile
+    times = {n: learning_seconds(vectors(n, 2048, rng), 128, 3) for n in (2500, 5000, 10_000, 20_000)}
+    for n in (2500, 5000, 10_000):
+        rows.append(row(f"learning, N = {2 * n} / N = {n} (k = 50)", times[2 * n] / times[n], most=2.3))
+
+    X = vectors(5000, 32_000, rng)
+    start = time.perf_counter()
+    bank = ProjectionBank(2000, solver="paper", n_neighbors=50, max_iter=40, tol=0.0, n_jobs=2).fit(X)
+    whole = time.perf_counter() - start
+    rows.append(row("D = 32,000, 2,000 bits, N = 5,000, 40 steps, whole fit, seconds", whole, most=60))
+    report(rows)
+    curve = bank.loss_curve_
+    print(f"loss per pair {curve[0]:.4f} at the start, {curve[-1]:.4f} after {bank.n_iter_} steps")
+    seconds = {str(n): round(t, 3) for n, t in times.items()}
+    write_result(path, {"learning seconds by N": seconds, "ratios": rows})
+
+
+if __name__ == "__main__":
+    main()
