@@ -51,8 +51,8 @@ def machine() -> dict[str, Any]:
     cpu = platform.processor() or "unknown"
     info = Path("/proc/cpuinfo")
     if info.exists():
-        names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
-        cpu = names[0] if names else cpu
+        names = [line.partition(":")[2] for line in info.read_text().splitlines() if line.startswith("model name")]
+        cpu = names[0].strip() if names else cpu
     return {"cpu": cpu, "cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
 
 

@@ -45,11 +45,12 @@ def learning_seconds(X: Any, n_bits: int, turns: int) -> float:
 def main() -> None:
     path = result_path("learn_paper")
     rng = np.random.default_rng(0)
-    rows = []
     learning_seconds(vectors(100, 128, rng), 16, 1)  # compile
     times = {n: learning_seconds(vectors(n, 2048, rng), 128, 3) for n in (2500, 5000, 10_000, 20_000)}
-    for n in (2500, 5000, 10_000):
-        rows.append(row(f"learning, N = {2 * n} / N = {n} (k = 50)", times[2 * n] / times[n], most=2.3))
+    rows = [
+        row(f"learning, N = {2 * n} / N = {n} (k = 50)", times[2 * n] / times[n], most=2.3)
+        for n in (2500, 5000, 10_000)
+    ]
 
     X = vectors(5000, 32_000, rng)
     start = time.perf_counter()

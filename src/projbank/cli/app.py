@@ -45,6 +45,6 @@ def main() -> None:
         sys.exit(2)
 
 
-def _warn(message: Warning | str, *_: Any) -> None:
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
     """A warning is one line, too."""
     print(f"projbank: warning: {message}", file=sys.stderr)
