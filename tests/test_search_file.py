@@ -1,6 +1,7 @@
 """Index files: mapped into memory, readable by safetensors, and refused with a reason when damaged."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -26,6 +27,43 @@ def test_round_trip(path, index):
     assert (again.n_bits, len(again)) == (22, 20)
     for found, expected in zip(again.search(index.codes, 5), index.search(index.codes, 5), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+VERSION_1 = (
+    b"\xf8"
+    + bytes(7)
+    + b'{"__metadata__": {"format": "projbank-index", "version": "1", "n_bits": "11", "next_id": "31"}, '
+    b'"ids": {"dtype": "I64", "shape": [2], "data_offsets": [0, 16]}, '
+    b'"codes": {"dtype": "U8", "shape": [2, 2], "data_offsets": [16, 20]}}'
+    b"                    \x1e" + bytes(7) + b"\x04" + bytes(7) + b"\x05\x01\xff\x00"
+)
+
+
+def test_a_file_of_version_1_stays_readable_and_is_what_is_written(tmp_path):
+    (tmp_path / "old.pbi").write_bytes(VERSION_1)
+    index = HammingIndex.load(tmp_path / "old.pbi")
+    assert (index.n_bits, index.ids.tolist(), index.codes.tolist()) == (11, [30, 4], [[5, 1], [255, 0]])
+    index.save(tmp_path / "new.pbi")
+    assert (tmp_path / "new.pbi").read_bytes() == VERSION_1
+
+
+def test_a_file_larger_than_memory_is_opened(tmp_path):
+    """A sparse file of 1 TB: only mapping opens it."""
+    n, width = 10**9, 1000
+    HammingIndex(n_bits=8 * width).save(tmp_path / "huge.pbi")
+
+    def grow(header):
+        header["ids"].update(shape=[n], data_offsets=[0, 8 * n])
+        header["codes"].update(shape=[n, width], data_offsets=[8 * n, (8 + width) * n])
+
+    rewrite_header(tmp_path / "huge.pbi", grow)
+    try:
+        os.truncate(tmp_path / "huge.pbi", (tmp_path / "huge.pbi").stat().st_size + (8 + width) * n)
+    except OSError as error:
+        pytest.skip(f"no sparse files here: {error}")
+    index = HammingIndex.load(tmp_path / "huge.pbi")
+    assert len(index) == n
+    assert not index.codes[-1].any()
 
 
 def test_load_maps_the_file(path):

@@ -79,6 +79,13 @@ def test_rows_are_found_by_id_after_a_removal(vectors):
     np.testing.assert_array_equal(ids[:, 0], [200, 201, 202])
 
 
+def test_an_empty_index_finds_nothing(vectors, queries):
+    index = HammingIndex(n_bits=33)
+    for options in ({"rerank": vectors, "query_vectors": queries}, {"rerank": "asymmetric"}):
+        values, ids = index.search(queries, 5, **options)
+        assert values.shape == ids.shape == (7, 0)
+
+
 def test_ties_and_zero_vectors():
     vectors = np.zeros((6, 4))
     index = HammingIndex(pack(vectors > 0), n_bits=4)

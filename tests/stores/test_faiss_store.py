@@ -27,6 +27,12 @@ def test_nothing_is_written_without_close(folder):
     assert FaissStore(folder).count() == 11
 
 
+def test_drop_keeps_what_is_not_its_own(folder):
+    (folder / "notes.txt").touch()
+    FaissStore(folder).drop()
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+
+
 def test_damaged_stores(folder, tmp_path):
     (folder / "index.faiss").write_bytes((folder / "index.faiss").read_bytes()[:40])
     with pytest.raises(ValueError, match="damaged store"):

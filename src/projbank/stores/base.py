@@ -81,7 +81,8 @@ class CodeStore(ABC):
             If the engine is lost; it says how many codes were stored before, in whole batches.
         """
         batch_rows = check_int(type(self).__name__ + ".add", "batch_rows", batch_rows, 1)
-        array = check_codes(codes, self.n_bits)
+        n_bits = self.n_bits
+        array = check_codes(codes, n_bits)
         if ids is None:
             start = self._largest_id() + 1
             new_ids = np.arange(start, start + len(array), dtype=np.int64)
@@ -89,7 +90,7 @@ class CodeStore(ABC):
             new_ids = check_ids(ids, len(array))
             self._check_new(new_ids)
         for start, stop in split_rows(len(array), batch_rows):
-            batch = np.ascontiguousarray(clear_padding(array[start:stop], self.n_bits))
+            batch = np.ascontiguousarray(clear_padding(array[start:stop], n_bits))
             try:
                 self._add_batch(batch, new_ids[start:stop])
             except ConnectionError as error:
@@ -139,7 +140,8 @@ class CodeStore(ABC):
         """
         owner = type(self).__name__ + ".search"
         k = check_int(owner, "k", k, 1)
-        points = clear_padding(check_codes(queries, self.n_bits, "queries"), self.n_bits)
+        n_bits = self.n_bits
+        points = clear_padding(check_codes(queries, n_bits, "queries"), n_bits)
         n, kind = self.count(), self._kind()
         k = min(k, n)
         if k == 0 or len(points) == 0:
@@ -175,7 +177,7 @@ class CodeStore(ABC):
         """Raise where an id is already stored."""
         if ids.min(initial=np.iinfo(np.int64).max) > self._largest_id():
             return
-        known = ids[np.isin(ids, self._stored_ids())]
+        known = self._known_ids(ids)
         if len(known):
             raise ValueError(f"ids must be new. Got {known[0]}, which the store already holds.")
 
@@ -188,8 +190,8 @@ class CodeStore(ABC):
         """Give the largest id, -1 in an empty store."""
 
     @abstractmethod
-    def _stored_ids(self) -> NDArray[np.int64]:
-        """Give all ids, in any order."""
+    def _known_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Give those of `ids` that are stored."""
 
     @abstractmethod
     def _add_batch(self, codes: NDArray[np.uint8], ids: NDArray[np.int64]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any, Self
 
@@ -68,9 +67,12 @@ class FaissStore(CodeStore):
         return int(self._index.ntotal)
 
     def drop(self) -> None:
-        """Delete the store's folder."""
+        """Delete the store's files, and its folder if nothing else is in it."""
         if self._index is not None:
-            shutil.rmtree(self._folder)
+            for name in ("store.json", "index.faiss"):
+                (self._folder / name).unlink(missing_ok=True)
+            if not any(self._folder.iterdir()):
+                self._folder.rmdir()
         self._index, self._changed = None, False
 
     def close(self) -> None:
@@ -122,6 +124,9 @@ class FaissStore(CodeStore):
 
     def _largest_id(self) -> int:
         return int(self._stored_ids().max(initial=-1))
+
+    def _known_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        return ids[np.isin(ids, self._stored_ids())]
 
     def _stored_ids(self) -> NDArray[np.int64]:
         import faiss

@@ -75,8 +75,7 @@ class LanceStore(CodeStore):
         self._table = None
 
     def close(self) -> None:
-        """Let go of the table; every batch was written when it was added."""
-        self._table = None
+        """Do nothing: every batch was written when it was added."""
 
     def _exists(self) -> bool:
         page, names = None, []
@@ -94,7 +93,7 @@ class LanceStore(CodeStore):
 
     def _check_open(self) -> None:
         if self._table is None:
-            raise FileNotFoundError(f"{self._where()}: there is no store open; create it first.")
+            raise FileNotFoundError(f"{self._where()}: there is no table yet; create it first.")
 
     def _where(self) -> str:
         return f"{self._folder}, table {self._name!r}"
@@ -107,6 +106,9 @@ class LanceStore(CodeStore):
 
     def _largest_id(self) -> int:
         return int(self._stored_ids().max(initial=-1))
+
+    def _known_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        return ids[np.isin(ids, self._stored_ids())]
 
     def _stored_ids(self) -> NDArray[np.int64]:
         self._check_open()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from projbank.codes import unpack
 from projbank.params import check_int
 from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind
+from projbank.threads import split_rows
 
 if TYPE_CHECKING:
     import psycopg
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 MAX_INDEXED_BITS = 64_000
 MAX_CANDIDATES = 1000
 """pgvector's own limits: the longest code an index takes, and the largest hnsw.ef_search."""
+IDS_PER_QUESTION = 50_000
 COPY_SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 COPY_END = b"\xff\xff"
 REVERSED = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), axis=1)[:, 0]
@@ -162,17 +164,13 @@ class PostgresStore(CodeStore):
         with self._transaction() as cursor:
             return int(self._run(cursor, "SELECT coalesce(max(id), -1) FROM {table}").fetchall()[0][0])
 
-    def _stored_ids(self) -> NDArray[np.int64]:
+    def _known_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        known: list[int] = []
         with self._transaction() as cursor:
-            rows = self._run(cursor, "SELECT id FROM {table}").fetchall()
-        return np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
-
-    def _check_new(self, ids: NDArray[np.int64]) -> None:
-        """Ask the server for the first id that is known, whatever the size of the table."""
-        with self._transaction() as cursor:
-            rows = self._run(cursor, "SELECT id FROM {table} WHERE id = ANY(%s) LIMIT 1", [ids.tolist()]).fetchall()
-        if rows:
-            raise ValueError(f"ids must be new. Got {rows[0][0]}, which the store already holds.")
+            for start, stop in split_rows(len(ids), IDS_PER_QUESTION):
+                rows = self._run(cursor, "SELECT id FROM {table} WHERE id = ANY(%s)", [ids[start:stop].tolist()])
+                known += [row[0] for row in rows]
+        return np.array(known, dtype=np.int64)
 
     def _add_batch(self, codes: NDArray[np.uint8], ids: NDArray[np.int64]) -> None:
         rows = _binary_rows(codes, ids, self.n_bits)
