@@ -3,6 +3,7 @@
 from projbank.features.dense_sift import DenseSIFT
 from projbank.features.fisher import FisherVector
 from projbank.features.sift import SIFT
+from projbank.features.trajectories import DenseTrajectories
 from projbank.features.vlad import VLAD
 
-__all__ = ["SIFT", "VLAD", "DenseSIFT", "FisherVector"]
+__all__ = ["SIFT", "VLAD", "DenseSIFT", "DenseTrajectories", "FisherVector"]

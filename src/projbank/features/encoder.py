@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -55,7 +56,7 @@ def _split(stacked: NDArray[Any], offsets: NDArray[Any]) -> list[NDArray[Any]]:
         raise ValueError(f"offsets must be one or more ints. Got dtype {offsets.dtype}, length {len(offsets)}.")
     if offsets[0] != 0 or offsets[-1] != len(stacked) or (np.diff(offsets.astype(np.int64)) < 0).any():
         raise ValueError(f"offsets must rise from 0 to the {len(stacked)} rows of stacked.")
-    return [stacked[start:stop] for start, stop in zip(offsets[:-1], offsets[1:], strict=True)]
+    return [stacked[start:stop] for start, stop in itertools.pairwise(offsets)]
 
 
 class Encoder(ModelFile, TransformerMixin, BaseEstimator):

@@ -67,10 +67,11 @@ class SIFT(ImageDescriptor):
         if grey.dtype != np.uint8:
             grey = np.rint(np.clip(grey, 0, 255)).astype(np.uint8)
         sift = cv2.SIFT.create(nfeatures=int(self.n_features), contrastThreshold=float(self.contrast_threshold))
-        points, vectors = sift.detectAndCompute(grey, None)
-        if vectors is None or not len(points):
+        points, found = sift.detectAndCompute(grey, None)
+        if found is None or not len(points):
             return np.zeros((0, 3), dtype=np.float32), np.zeros((0, 128), dtype=np.float32)
         frames = np.array([(*point.pt, point.size) for point in points], dtype=np.float32)
+        vectors = np.asarray(found, dtype=np.float32)
         if self.root:
             return frames, root_normalised(vectors)
         return frames, vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
