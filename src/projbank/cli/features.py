@@ -1,0 +1,150 @@
+"""`projbank features`: from a folder or zip of pictures or videos to a file of long vectors."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from projbank.cli.bank import Quiet, Verbose, verbosity
+
+
+class Kind(StrEnum):
+    """Names of the encoders."""
+
+    fv = "fv"
+    vlad = "vlad"
+
+
+class Descriptor(StrEnum):
+    """Names of the local descriptors."""
+
+    dense_sift = "dense-sift"
+    sift = "sift"
+    trajectories = "trajectories"
+
+
+class Layout(StrEnum):
+    """Names of the data sets' layouts."""
+
+    auto = "auto"
+    images = "images"
+    videos = "videos"
+    zip_file = "zip"
+    ucf101 = "ucf101"
+    ilsvrc2010 = "ilsvrc2010"
+    flickr = "flickr"
+
+
+class OnError(StrEnum):
+    """What to do with a file that can't be decoded."""
+
+    fail = "fail"
+    skip = "skip"
+
+
+def features(
+    data: Annotated[Path, typer.Argument(help="Folder or zip of pictures or videos.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Vectors to write (.npy); the rest stands beside.")],
+    kind: Annotated[Kind, typer.Option(help="fv: Fisher vector, 2 K k dimensions. vlad: K k dimensions.")] = Kind.fv,
+    components: Annotated[int, typer.Option("--components", "-k", help="Gaussians or centres, K.")] = 250,
+    descriptor: Annotated[Descriptor | None, typer.Option(help="dense-sift, or trajectories for videos.")] = None,
+    codebook: Annotated[
+        Path | None, typer.Option(help="Encode with this codebook of an earlier run instead of learning one.")
+    ] = None,
+    layout: Annotated[Layout, typer.Option(help="How the data set is laid out.")] = Layout.auto,
+    split: Annotated[str | None, typer.Option(help="Only this split: train, test, val.")] = None,
+    fold: Annotated[int | None, typer.Option(help="Fold of UCF101's official splits: 1, 2 or 3.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Leave out this class; may be repeated.")] = None,
+    on_error: Annotated[OnError, typer.Option(help="A file that can't be decoded: fail, or skip it.")] = OnError.fail,
+    pca: Annotated[int | None, typer.Option(help="Reduce descriptors to so many components first.")] = None,
+    alpha: Annotated[float, typer.Option(help="Power of the power normalisation.")] = 0.5,
+    step: Annotated[int | None, typer.Option(help="Grid step in pixels (dense-sift, trajectories).")] = None,
+    bin_sizes: Annotated[str | None, typer.Option(help="Bin widths of dense-sift, e.g. 3,4,6.")] = None,
+    smoothing: Annotated[
+        float | None, typer.Option(help="Blur of dense-sift as a share of the bin width; 0 if not given.")
+    ] = None,
+    max_side: Annotated[int | None, typer.Option(help="Make larger pictures and frames smaller than this.")] = None,
+    sample: Annotated[int, typer.Option(help="Files that the codebook is learnt from.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Seed: same seed and data give the same vectors.")] = 0,
+    restart: Annotated[bool, typer.Option("--restart", help="Discard what another unfinished run left.")] = False,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Worker processes; all cores if not given.")] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+) -> None:
+    """Describe and encode every picture or video of DATA into one .npy file.
+
+    Beside it stand labels.npy, files.txt and classes.txt (with the output's name in front unless that is vectors.npy)
+    and the codebook, which --codebook takes to encode queries the same way. A run that was cut off goes on when the
+    same command is given again.
+    """
+    from projbank.features.extract import extract
+    from projbank.features.extractor import FeatureExtractor, build_extractor
+    from projbank.features.readers import open_source
+    from projbank.modelfile import load
+
+    source = open_source(data, layout.value, fold).select(split, exclude or ())
+    if codebook is not None:
+        extractor = load(codebook)
+        if not isinstance(extractor, FeatureExtractor):
+            raise ValueError(f"{codebook}: holds a {type(extractor).__name__}, not a codebook of `projbank features`.")
+    else:
+        default = Descriptor.dense_sift if source.media == "image" else Descriptor.trajectories
+        extractor = build_extractor(
+            (descriptor or default).value,
+            kind.value,
+            components,
+            pca=pca,
+            alpha=alpha,
+            step=step,
+            bin_sizes=_numbers(bin_sizes),
+            smoothing=smoothing,
+            max_side=max_side,
+            random_state=seed,
+        )
+    show = verbosity(quiet, verbose)
+    try:
+        done = extract(
+            source,
+            extractor,
+            output,
+            on_error=on_error.value,
+            sample_images=sample,
+            restart=restart,
+            n_jobs=jobs,
+            verbose=show,
+        )
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from here", file=sys.stderr)
+        raise
+    per_thousand = 1000 * done.seconds_encoding / max(1, done.n_encoded)
+    print(
+        f"{output}: {done.n_rows} vectors of {done.n_dims} dimensions; codebook {done.seconds_codebook:.1f} s, "
+        f"encoding {done.seconds_encoding:.1f} s ({per_thousand:.1f} s per thousand), peak memory {_peak_memory()}"
+    )
+    if done.skipped or done.empty:
+        print(f"{len(done.skipped)} files skipped, {len(done.empty)} without descriptors (zero vectors)")
+
+
+def _numbers(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(word) for word in text.split(","))
+    except ValueError as error:
+        raise ValueError(
+            f"The '--bin-sizes' option must be whole numbers with commas between. Got {text!r}."
+        ) from error
+
+
+def _peak_memory() -> str:
+    """Largest memory that this process had, without its workers."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return "unknown"
+    unit = 1024 if sys.platform != "darwin" else 1  # kilobytes, but bytes on macOS
+    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20:.0f} MB"
