@@ -38,10 +38,22 @@ def test_read_rows_copies_only_where_it_must():
         assert rows.strides[1] == 4
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, lambda X: ScaledRows(X, np.ones(10))])
+@pytest.mark.parametrize("kind", [np.asarray, np.float64, sp.csr_array, lambda X: ScaledRows(X, np.ones(10))])
 def test_take_rows(kind):
+    X = np.random.default_rng(0).standard_normal((200, 10)).astype(np.float32)
+    ids = np.arange(3, 200, 2)
+    out = np.empty((len(ids), 10), np.float32)
+    take_rows(kind(X), ids, out)
+    np.testing.assert_array_equal(out, X[ids])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_scaled_rows(kind):
     X = np.random.default_rng(0).standard_normal((20, 10)).astype(np.float32)
-    np.testing.assert_array_equal(take_rows(kind(X), np.array([2, 3, 19])), X[[2, 3, 19]])
+    scale = np.arange(1, 11)
+    rows = ScaledRows(kind(X), scale)
+    np.testing.assert_array_equal(read_rows(rows, 3, 7), X[3:7] / scale.astype(np.float32))
+    assert rows.shape == (20, 10)
 
 
 def test_column_statistics():

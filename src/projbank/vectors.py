@@ -36,13 +36,12 @@ def read_rows(X: Any, start: int, stop: int) -> NDArray[np.float32]:
         return np.ascontiguousarray(block, dtype=np.float32)
 
 
-def take_rows(X: Any, ids: NDArray[np.integer]) -> NDArray[np.float32]:
-    """Rows of the given ascending ids as a new float32 array; rows of a file are read in the file's order."""
-    if isinstance(X, ScaledRows):
-        return X.take(ids)
-    rows = X[ids]
-    with np.errstate(over="ignore"):
-        return np.ascontiguousarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float32)
+def take_rows(X: Any, ids: NDArray[np.integer], out: NDArray[np.float32]) -> None:
+    """Copy the rows of the given ascending ids to `out`, few at a time; rows of a file are read in the file's order."""
+    for start, stop in split_rows(len(ids), 8):
+        rows = X[ids[start:stop]]
+        with np.errstate(over="ignore"):
+            out[start:stop] = rows.toarray() if sp.issparse(rows) else rows
 
 
 def check_finite(block: NDArray[np.floating], first_row: int = 0, name: str = "X") -> None:
@@ -66,13 +65,9 @@ class ScaledRows:
         self._rows = X
         self._scale = scale.astype(np.float32)
 
-    def __getitem__(self, rows: slice) -> NDArray[np.float32]:
-        start, stop, _ = rows.indices(self.shape[0])
-        return read_rows(self._rows, start, stop) / self._scale
-
-    def take(self, ids: NDArray[np.integer]) -> NDArray[np.float32]:
-        """Rows of the given ascending ids."""
-        return take_rows(self._rows, ids) / self._scale
+    def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
+        block = self._rows[rows]
+        return (block.toarray() if sp.issparse(block) else np.asarray(block, np.float32)) / self._scale
 
 
 def is_hdf5(X: Any) -> bool:

@@ -75,15 +75,16 @@ def learn(
     unit = np.float32(1.0 / deviation) if deviation > 0 else np.float32(1)
     weights, offsets = np.ones(n_features, np.float32), np.zeros(n_bits, np.float32)
     adam = _Adam(weights, offsets)
+    rows = np.empty((min(BATCH, n_samples), n_features), np.float32)
     curve = np.empty(max_iter + 1)
     with threadpool_limits(1, user_api="blas"), progress("learning together", max_iter, verbose) as advance:
         for t in range(max_iter):
             losses = []
             for _ in range(STEPS_PER_ITERATION):
-                ids = np.sort(rng.choice(n_samples, min(BATCH, n_samples), replace=False))
-                rows = take_rows(X, ids)
+                ids = np.sort(rng.choice(n_samples, len(rows), replace=False))
+                take_rows(X, ids, rows)
                 if whole_target is None:
-                    target = similarity_target(_matmul(rows - center, (rows - center).T, n_threads), walk[ids])
+                    target = similarity_target(_gram(rows - center, n_threads), walk[ids])
                 else:
                     target = whole_target[np.ix_(ids, ids)]
                 biases = offsets + _group_sums(unit * weights * center, labels, n_bits)
@@ -110,7 +111,7 @@ def code_loss(F: Floats, target: Floats, n_threads: int = 1) -> tuple[float, Flo
     n, d = F.shape
     sharpness = 1 / np.maximum(F.std(axis=0), np.finfo(np.float32).tiny)
     H = np.tanh(F * sharpness)
-    S, spread = _center_pairs(_matmul(H, H.T, n_threads) / np.float32(d))
+    S, spread = _center_pairs(_gram(H, n_threads) / np.float32(d))
     spread = max(spread, 1e-12)
     n_pairs = n * (n - 1)
     correlation = np.einsum("ij,ij->", S, target, dtype=np.float64) / (n_pairs * spread)
@@ -170,6 +171,19 @@ def _matmul(A: Floats, B: Floats, n_threads: int) -> Floats:
         np.matmul(A[start:stop], B, out=out[start:stop])
 
     for _ in run_all(multiply, split_rows(len(A), 256), n_threads):
+        pass
+    return out
+
+
+def _gram(A: Floats, n_threads: int) -> Floats:
+    """A @ A.T, as `_matmul`; each pair of rows is multiplied once."""
+    out = np.empty((len(A), len(A)), np.float32)
+
+    def multiply(start: int, stop: int) -> None:
+        out[start:stop, start:] = A[start:stop] @ A[start:].T
+        out[stop:, start:stop] = out[start:stop, stop:].T
+
+    for _ in run_all(multiply, split_rows(len(A), 128), n_threads):
         pass
     return out
 
