@@ -20,6 +20,7 @@ from projbank.kernels.jit import kernel
 BYTE, SHORT, WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 VECTOR = ir.VectorType(WORD, 4)
 PREFETCH_BYTES = 2048
+"""How far ahead of the code at hand a single query asks for memory."""
 Piece = Callable[[Any, Any], Any]
 """Emits the load of the bits at a byte offset, as a value of the given type."""
 
