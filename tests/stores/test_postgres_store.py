@@ -55,14 +55,15 @@ def test_bit_p_is_the_pth_from_the_left(store, admin):
     assert stored == ["".join("1" if bit else "0" for bit in row) for row in unpack(codes, 19)]
 
 
-def test_the_longest_codes_can_be_indexed(store):
+@pytest.mark.parametrize("kind", ["ivf", "hnsw"])
+def test_the_longest_codes_can_be_indexed(store, kind):
     codes = np.random.default_rng(0).integers(0, 256, (20, 8000), dtype=np.uint8)
-    store.create(64_000).add(codes).build_index("hnsw")
+    store.create(64_000).add(codes).build_index(kind)
     np.testing.assert_array_equal(store.search(codes, 1)[1][:, 0], np.arange(20))
     store.drop()
     store.create(64_008).add(np.zeros((1, 8001), np.uint8))
     with pytest.raises(ValueError, match=r"at most 64000 bits\. Got 64008"):
-        store.build_index("ivf")
+        store.build_index(kind)
 
 
 def test_the_index_is_used(store, admin):

@@ -65,7 +65,7 @@ class HammingIndex:
         if ids is None:
             self._ids = np.arange(self._count, dtype=np.int64)
         else:
-            self._ids = np.ascontiguousarray(check_ids(ids, self._count))
+            self._ids = check_ids(ids, self._count).copy()
         self._next_id = int(self._ids.max(initial=-1)) + 1
 
     @property
