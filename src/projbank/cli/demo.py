@@ -1,66 +1,142 @@
-"""`projbank demo`: fit, code and search real data that comes with the dependencies, and say what was lost."""
+"""`projbank demo`: image search on pictures that come with scikit-learn, from pixels to codes, and what coding lost."""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from projbank.cli.bank import Jobs, verbosity
 
+N_QUERIES, N_RESULTS = 300, 50
+SIDE = 48
+"""Width that the digits of 8x8 pixels are enlarged to: descriptors need room."""
+SHOWN_RESULTS = 8
+RIGHT, WRONG, PAPER = (60, 160, 60), (60, 60, 220), (255, 255, 255)  # blue, green, red
+
 
 def demo(
-    bits: Annotated[int, typer.Option("--bits", "-b", help="Bits per code.")] = 256,
+    bits: Annotated[int, typer.Option("--bits", "-b", help="Bits per code.")] = 512,
+    picture: Annotated[
+        Path, typer.Option("--picture", "-p", help="Where to draw some queries and what was found (.png).")
+    ] = Path("projbank-demo.png"),
     seed: Annotated[int, typer.Option(help="Seed of the split and of learning.")] = 0,
     jobs: Jobs = None,
 ) -> None:
-    """Turn images of digits into long vectors, learn a bank, search codes, and compare with the original vectors."""
+    """Describe images of digits by Fisher vectors, learn banks, search codes, and compare with the original vectors."""
     import numpy as np
     from rich.console import Console
     from rich.table import Table
     from sklearn.neighbors import NearestNeighbors
 
     from projbank import HammingIndex, ProjectionBank
+    from projbank.features import DenseSIFT, FisherVector
+    from projbank.features.extractor import FeatureExtractor
     from projbank.metrics import precision_at_k
 
-    vectors, labels = digit_products()
+    images, labels = digit_images()
     order = np.random.default_rng(seed).permutation(len(labels))
-    queries, gallery = order[:300], order[300:]
+    queries, gallery = order[:N_QUERIES], order[N_QUERIES:]
+    describe = DenseSIFT((4, 6, 8), smoothing=0, n_jobs=jobs)
+    extractor = FeatureExtractor(describe, FisherVector(48, max_descriptors=60_000, random_state=seed, n_jobs=jobs))
+    extractor, learning = _timed(lambda: extractor.fit(images[gallery]))
+    vectors, encoding = _timed(lambda: extractor.transform(images))
     print(
-        f"{len(gallery)} images of digits as gallery, {len(queries)} as queries: {vectors.shape[1]} products of pixels"
+        f"{len(gallery)} images of digits as gallery, {len(queries)} as queries: dense SIFT, Fisher vectors of "
+        f"{vectors.shape[1]} dimensions (codebook {learning:.1f} s, {1e3 * encoding / len(images):.1f} ms per image)"
     )
 
     table = Table("method", "bytes per vector", "precision@50", "training s", "coding us", "search us per query")
 
     def add(name: str, size: float, ids: Any, training: float, coding: float, search: float) -> None:
-        score = precision_at_k(ids, labels[gallery], labels[queries], 50)
+        score = precision_at_k(ids, labels[gallery], labels[queries], N_RESULTS)
         table.add_row(name, f"{size:g}", f"{score:.3f}", f"{training:.1f}", f"{coding:.1f}", f"{search:.0f}")
 
-    exact = NearestNeighbors(n_neighbors=50, algorithm="brute").fit(vectors[gallery])
-    ids, seconds = _timed(lambda: exact.kneighbors(vectors[queries], return_distance=False))
-    add("original floats", 4 * vectors.shape[1], ids, 0, 0, 1e6 * seconds / len(queries))
+    exact = NearestNeighbors(n_neighbors=N_RESULTS, algorithm="brute").fit(vectors[gallery])
+    by_floats, seconds = _timed(lambda: exact.kneighbors(vectors[queries], return_distance=False))
+    add("original floats", 4 * vectors.shape[1], by_floats, 0, 0, 1e6 * seconds / len(queries))
     for name, solver in (("BPB (the paper's bank)", "paper"), ("joint bank", "joint")):
         bank = ProjectionBank(bits, solver=solver, random_state=seed, n_jobs=jobs, verbose=verbosity(False, 0))
         bank, training = _timed(lambda bank=bank: bank.fit(vectors[gallery]))
         bank.transform(vectors[:8])  # the first call compiles
         codes, coding = _timed(lambda bank=bank: bank.transform(vectors))
         index = HammingIndex(codes[gallery])
-        index.search(codes[queries[:1]], k=50)
-        (_, ids), search = _timed(lambda index=index, codes=codes: index.search(codes[queries], k=50))
-        add(name, bits / 8, ids, training, 1e6 * coding / len(codes), 1e6 * search / len(queries))
+        index.search(codes[queries[:1]], k=N_RESULTS)
+        (_, by_codes), search = _timed(lambda index=index, codes=codes: index.search(codes[queries], k=N_RESULTS))
+        add(name, bits / 8, by_codes, training, 1e6 * coding / len(codes), 1e6 * search / len(queries))
     Console().print(table)
+    write_picture(picture, neighbour_sheet(images, labels, queries, gallery[by_floats], gallery[by_codes]))
+    print(f"{picture}: a query of each digit, its nearest images by floats and by codes of {bits} bits")
 
 
-def digit_products() -> tuple[Any, Any]:
-    """Scikit-learn's digits as vectors of 2,080 numbers: roots of the products of all pairs of pixels, unit length."""
+def digit_images() -> tuple[Any, Any]:
+    """Scikit-learn's digits, enlarged: (1797, 48, 48) uint8, and their labels."""
+    import cv2
     import numpy as np
     from sklearn.datasets import load_digits
 
-    images, labels = load_digits(return_X_y=True)
-    first, second = np.triu_indices(images.shape[1])
-    products = np.sqrt(images[:, first] * images[:, second]).astype(np.float32)
-    return products / np.linalg.norm(products, axis=1, keepdims=True), labels
+    digits = load_digits()
+    grey = (digits.images * (255 / 16)).astype(np.float32)
+    large = [cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_CUBIC) for image in grey]
+    return np.clip(np.stack(large), 0, 255).astype(np.uint8), digits.target
+
+
+def neighbour_sheet(images: Any, labels: Any, queries: Any, by_floats: Any, by_codes: Any) -> Any:
+    """Draw the first query of each class with its nearest images by both searches.
+
+    Parameters
+    ----------
+    images, labels : (n, h, w) uint8 and (n,)
+    queries : (m,) rows of images
+    by_floats, by_codes : (m, at least 8) rows of images, nearest first
+
+    Returns
+    -------
+    (H, W, 3) uint8, blue-green-red: the frame of a result is green where its label is the query's, red otherwise
+    """
+    import cv2
+    import numpy as np
+
+    shown = slice(0, SHOWN_RESULTS)
+    lines = []
+    for i in np.unique(labels[queries], return_index=True)[1]:
+        query = labels[queries[i]]
+        asked = _framed(images[queries[i]], PAPER)
+        floats, codes = (
+            [_framed(images[j], RIGHT if labels[j] == query else WRONG) for j in results]
+            for results in (by_floats[i, shown], by_codes[i, shown])
+        )
+        gap = np.full((asked.shape[0], SIDE // 2, 3), 255, np.uint8)
+        lines.append(np.concatenate([asked, gap, *floats, gap, *codes], axis=1))
+    sheet = np.concatenate(lines)
+    head = np.full((SIDE // 2, sheet.shape[1], 3), 255, np.uint8)
+    cell = lines[0].shape[0]
+    starts = {"query": 2, "nearest by floats": cell + SIDE // 2 + 2}
+    starts["nearest by codes"] = starts["nearest by floats"] + SHOWN_RESULTS * cell + SIDE // 2
+    for text, x in starts.items():
+        cv2.putText(head, text, (x, SIDE // 3), cv2.FONT_HERSHEY_SIMPLEX, 0.4, (0, 0, 0), 1, cv2.LINE_AA)
+    return np.concatenate([head, sheet])
+
+
+def write_picture(path: Path, picture: Any) -> None:
+    """Write a picture as PNG, whole or not at all."""
+    import cv2
+
+    from projbank.files import atomic_path
+
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(cv2.imencode(".png", picture)[1].tobytes())
+
+
+def _framed(image: Any, colour: tuple[int, int, int]) -> Any:
+    import cv2
+
+    framed = cv2.copyMakeBorder(
+        cv2.cvtColor(255 - image, cv2.COLOR_GRAY2BGR), 2, 2, 2, 2, cv2.BORDER_CONSTANT, value=colour
+    )
+    return cv2.copyMakeBorder(framed, 2, 2, 2, 2, cv2.BORDER_CONSTANT, value=PAPER)
 
 
 def _timed(work: Any) -> tuple[Any, float]:
