@@ -43,6 +43,14 @@ def test_vectors_equal_those_of_the_estimators(source, tmp_path):
     assert not (tmp_path / "vectors.npy.partial").exists()
 
 
+def test_the_given_extractor_is_left_as_it_was(source, tmp_path):
+    extractor = FeatureExtractor(None, FisherVector(2, max_iter=2))
+    extract(source, extractor, tmp_path / "a.npy", n_jobs=1)
+    assert not hasattr(extractor, "encoder_")
+    extract(source, extractor, tmp_path / "b.npy", n_jobs=1)
+    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
+
+
 def test_other_outputs_carry_their_name():
     outputs = Outputs(extraction.Path("a/queries.npy"))
     assert outputs.labels.name == "queries.labels.npy"
@@ -247,3 +255,13 @@ def test_a_foreign_extractor_file_is_refused(tmp_path):
 def test_unknown_parts_are_named(kwargs, text):
     with pytest.raises(ValueError, match=text):
         build_extractor(**kwargs)
+
+
+def test_a_worker_that_dies_is_said(source):
+    with Workers(source, small(), 2) as workers:
+        results = workers.sample(range(12), 10, seed=0)
+        assert next(results).array.shape == (10, 128)
+        for process in workers._processes:
+            process.kill()
+        with pytest.raises(OSError, match="a worker process died"):
+            list(results)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from projbank.features.extractor import FeatureExtractor
 from projbank.features.media import MediaError
@@ -118,7 +119,8 @@ def extract(
     with Workers(source, extractor, min(thread_count(n_jobs), len(source.items))) as workers:
         if not codebook.exists():
             if not hasattr(extractor, "encoder_"):
-                extractor.fit_descriptors(_sample(source, extractor, workers, on_error, sample_images, verbose))
+                sample = _sample(source, extractor, workers, on_error, sample_images, verbose)
+                extractor = clone(extractor).fit_descriptors(sample)
             extractor.save(codebook)
         n_dims = load(codebook).n_dims_
         learnt = time.perf_counter()
@@ -147,8 +149,7 @@ def extract(
 def _job(source: Source, extractor: FeatureExtractor, sample_images: int) -> str:
     """Everything that the vectors depend on, as one digest."""
     parts: list[Any] = [str(source.root.resolve()), [(item.file, item.label) for item in source.items]]
-    descriptor, encoder = extractor.descriptor, extractor.encoder
-    for part in (descriptor, encoder):
+    for part in (extractor.descriptor, extractor.encoder):
         params = {} if part is None else part.get_params(deep=False)
         params.pop("n_jobs", None)
         parts.append([type(part).__name__, params])
@@ -190,7 +191,7 @@ def _sample(
     source: Source, extractor: FeatureExtractor, workers: Workers, on_error: str, sample_images: int, verbose: int
 ) -> list[Any]:
     """Descriptors to learn from, as many of each drawn file as make up the encoder's `max_descriptors`."""
-    encoder: Any = extractor.encoder
+    encoder = extractor.unfitted_encoder()
     seed = encoder.random_state or 0
     n_drawn = min(sample_images, len(source.items))
     drawn = np.sort(np.random.default_rng(seed).choice(len(source.items), n_drawn, replace=False))

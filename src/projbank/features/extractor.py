@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
 
 from projbank.features.dense_sift import DenseSIFT
 from projbank.features.encoder import Encoder
@@ -70,12 +71,12 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
 
     def fit_descriptors(self, descriptors: Any) -> Self:
         """Learn the codebook from descriptors that were computed before."""
-        encoder = FisherVector() if self.encoder is None else self.encoder
-        self.encoder_ = clone(encoder).fit(descriptors)
+        self.encoder_ = clone(self.unfitted_encoder()).fit(descriptors)
         return self
 
     def transform(self, images: Iterable[Any]) -> NDArray[np.float32]:
         """Encode images (or videos): (n, D) float32."""
+        check_is_fitted(self)
         return self.encoder_.transform(self._descriptor().transform(images))
 
     def describe_file(self, source: Source, item: Item) -> NDArray[np.float32]:
@@ -92,6 +93,7 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
         """Write descriptor settings and codebook to one safetensors file; `projbank.load` reads it."""
         from safetensors.numpy import save_file
 
+        check_is_fitted(self)
         params = {"max_side": self.max_side}
         parts = {"descriptor": self._descriptor(), "encoder": self.encoder_}
         for name, part in parts.items():
@@ -116,11 +118,21 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
         extractor.encoder = clone(extractor.encoder_)
         return extractor
 
+    def unfitted_encoder(self) -> Encoder:
+        """The encoder whose parameters are used."""
+        return FisherVector() if self.encoder is None else self.encoder
+
     def _descriptor(self) -> Any:
         return DenseSIFT() if self.descriptor is None else self.descriptor
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "encoder_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
 
 
 def _described_class(params: dict[str, Any], part: str, classes: Iterable[type]) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import multiprocessing
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -49,6 +51,7 @@ class Workers:
         self._state = _State(source, extractor)
         self._n_jobs = n_jobs
         self._pool: ProcessPoolExecutor | None = None
+        self._processes: set[multiprocessing.process.BaseProcess] = set()
 
     def __enter__(self) -> Self:
         if self._n_jobs > 1:
@@ -58,13 +61,22 @@ class Workers:
                 initializer=_start_worker,
                 initargs=(self._state,),
             )
+            others = set(multiprocessing.active_children())
+            with _ignored_interrupts():
+                for _ in range(self._n_jobs):
+                    self._pool.submit(_ready)
+            self._processes = set(multiprocessing.active_children()) - others
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._pool is None:
+            return
+        if kind is not None:  # nobody waits for what is under way
+            for process in self._processes:
+                process.terminate()
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
     def encode(self, indices: Iterable[int], codebook: Path) -> Iterator[Result]:
         """Yield the vector of each file, in order."""
@@ -115,8 +127,25 @@ class _State:
 _worker_state: _State | None = None
 
 
+@contextlib.contextmanager
+def _ignored_interrupts() -> Iterator[None]:
+    """Let processes that are started meanwhile ignore Ctrl-C, which is the parent's affair, from their first moment."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals can only be set in the main thread
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _ready() -> None:
+    """Do nothing: a first task makes the pool start a process."""
+
+
 def _start_worker(state: _State) -> None:
-    """Take the work's data into a fresh process; Ctrl-C is the parent's affair, and each worker has one core."""
+    """Take the work's data into a fresh process; each worker has one core."""
     import cv2
 
     global _worker_state
