@@ -1,0 +1,168 @@
+"""BPBC: bilinear projections, two small rotations that are learnt (Gong, Kumar, Rowley, Lazebnik, CVPR 2013)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.methods.base import BinaryMethod, Floats, centred_thresholds
+from projbank.methods.itq import nearest_rotation
+from projbank.methods.pq import pad
+from projbank.params import check_int
+from projbank.progress import progress
+from projbank.vectors import read_rows, row_blocks
+
+_LEARN_BYTES = 64 << 20
+
+
+class BPBC(BinaryMethod):
+    """Bits are the signs of R1' X R2, X the vector as a D1 x D2 matrix, R1 and R2 with orthonormal columns.
+
+    Alternately the bits B_i = sign(R1' X_i R2), then R2, then R1 are chosen best for the sum of tr(B_i' R1' X_i R2),
+    each by a singular value decomposition.
+
+    Parameters
+    ----------
+    n_bits : int or "auto"
+        Bits per code, at most D; "auto" is about D / 16. It need not be a product: spare bits are dropped.
+    n_rows : int or "auto"
+        D1; D2 is as large as D needs (zeros are added where D1 does not divide D). "auto": a nearly square matrix.
+    max_iter : int
+        Iterations; 0 leaves the random rotations.
+    center : bool
+        Subtract the mean of the training data, as the source does.
+    random_state : int, RandomState or None
+    n_jobs : int or None
+    verbose : int
+
+    Attributes
+    ----------
+    left_ : (D1, d1) float32
+    right_ : (D2, d2) float32
+    thresholds_ : (n_bits,) float32
+    objective_curve_ : (max_iter + 1,) float64
+        Minus the mean over training vectors of tr(B' R1' X R2), after each choice of B.
+    """
+
+    _arrays = (
+        ("left_", "float32", "* *"),
+        ("right_", "float32", "* *"),
+        ("thresholds_", "float32", "d"),
+        ("objective_curve_", "float64", "*"),
+    )
+    _block_bytes = 4 << 20
+    left_: Floats
+    right_: Floats
+    objective_curve_: NDArray[np.float64]
+
+    def __init__(
+        self,
+        n_bits: int | str = "auto",
+        *,
+        n_rows: int | str = "auto",
+        max_iter: int = 10,
+        center: bool = True,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
+        self.n_rows = n_rows
+        self.max_iter = max_iter
+        self.center = center
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_int(self, "max_iter", self.max_iter, 0)
+        if not (isinstance(self.n_rows, str) and self.n_rows == "auto"):
+            check_int(self, "n_rows", self.n_rows, 1)
+
+    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+        n_features = X.shape[1]
+        self._limit_bits(n_bits, n_features, "the number of features")
+        if isinstance(self.n_rows, str):
+            n_left, n_right = near_square(n_features)
+        else:
+            n_left, n_right = int(self.n_rows), -(-n_features // int(self.n_rows))
+        bits_left, bits_right = code_shape(n_bits, n_left, n_right)
+        self.left_ = nearest_rotation(rng.standard_normal((n_left, bits_left), dtype=np.float32))
+        self.right_ = nearest_rotation(rng.standard_normal((n_right, bits_right), dtype=np.float32))
+        curve = []
+        offset = means if self.center else np.zeros(n_features)
+        with progress("BPBC", self.max_iter, self.verbose) as advance:
+            for step in range(self.max_iter + 1):
+                signs, towards_right, gain = self._choose_bits(X, offset)
+                curve.append(-gain / X.shape[0])
+                if step < self.max_iter:
+                    self.right_ = nearest_rotation(towards_right)
+                    self.left_ = nearest_rotation(self._towards_left(X, offset, signs))
+                    advance(1)
+        self.objective_curve_ = np.array(curve)
+        self.thresholds_ = centred_thresholds(self._project, means, self.center, n_bits)
+        return n_bits
+
+    def _matrices(self, X: Any, offset: NDArray[np.float64]) -> Iterator[tuple[int, int, Floats]]:
+        """Blocks of centred training vectors as matrices, (n, D1, D2)."""
+        for start, stop in row_blocks(X.shape[0], X.shape[1], _LEARN_BYTES):
+            rows = np.subtract(read_rows(X, start, stop), offset, dtype=np.float32)
+            yield start, stop, self._as_matrices(rows)
+
+    def _choose_bits(self, X: Any, offset: NDArray[np.float64]) -> tuple[NDArray[np.bool_], Floats, float]:
+        """Bits (n, d1, d2) of the training data, the sum of X' R1 B, and that of |R1' X R2|."""
+        n_bits = self.left_.shape[1], self.right_.shape[1]
+        signs = np.empty((X.shape[0], *n_bits), bool)
+        towards = np.zeros_like(self.right_)
+        gain = 0.0
+        for start, stop, matrices in self._matrices(X, offset):
+            halves = np.matmul(self.left_.T, matrices)
+            projected = halves @ self.right_
+            signs[start:stop] = projected > 0
+            gain += float(np.abs(projected).sum(dtype=np.float64))
+            towards += halves.reshape(-1, halves.shape[2]).T @ _plus_minus(signs[start:stop]).reshape(-1, n_bits[1])
+        return signs, towards, gain
+
+    def _towards_left(self, X: Any, offset: NDArray[np.float64], signs: NDArray[np.bool_]) -> Floats:
+        """Sum of X R2 B' over the training data, (D1, d1)."""
+        towards = np.zeros_like(self.left_)
+        for start, stop, matrices in self._matrices(X, offset):
+            halves = matrices @ self.right_
+            towards += np.tensordot(halves, _plus_minus(signs[start:stop]), axes=((0, 2), (0, 2)))
+        return towards
+
+    def _as_matrices(self, rows: Floats) -> Floats:
+        n_left, n_right = len(self.left_), len(self.right_)
+        return pad(rows, n_left * n_right).reshape(len(rows), n_left, n_right)
+
+    def _derive(self) -> None:
+        self.n_iter_ = len(self.objective_curve_) - 1
+
+    def _project(self, rows: Floats) -> Floats:
+        matrices = self._as_matrices(rows)
+        halves = matrices.reshape(-1, matrices.shape[2]) @ self.right_
+        return np.matmul(self.left_.T, halves.reshape(len(rows), len(self.left_), -1)).reshape(len(rows), -1)
+
+
+def _plus_minus(signs: NDArray[np.bool_]) -> Floats:
+    return np.where(signs, np.float32(1), np.float32(-1))
+
+
+def near_square(n_features: int) -> tuple[int, int]:
+    """D1 <= D2 near the square root of D: with D1 D2 = D if there is such a pair with D2 < 4 D1, else just above."""
+    root = int(np.sqrt(n_features))
+    for left in range(root, root // 2, -1):
+        if n_features % left == 0:
+            return left, n_features // left
+    return root, -(-n_features // root)
+
+
+def code_shape(n_bits: int, n_left: int, n_right: int) -> tuple[int, int]:
+    """d1 <= D1 and d2 <= D2 in about the proportion of D1 and D2, with d1 d2 at least n_bits and little above."""
+    left = np.arange(1, n_left + 1)
+    right = -(-n_bits // left)
+    waste = left * right / n_bits - 1
+    cost = np.abs(np.log(left * n_right / (right * n_left))) + 4 * waste
+    best = int(np.argmin(np.where(right <= n_right, cost, np.inf)))
+    return int(left[best]), int(right[best])

@@ -1,0 +1,74 @@
+"""CBE-rand: a circulant projection with a random filter, nothing learnt (Yu, Kumar, Gong, Chang, ICML 2014)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.methods.base import Arrays, BinaryMethod, Floats, centred_thresholds
+from projbank.methods.circulant import CirculantProjection
+
+
+class RandomCBE(BinaryMethod):
+    """Bits are the signs of the first n_bits entries of R (s * x): R circulant, its first column Gaussian, s random.
+
+    Parameters
+    ----------
+    n_bits : int or "auto"
+        Bits per code, at most D; "auto" is about D / 16.
+    center : bool
+        Subtract the mean of the training data.
+    random_state : int, RandomState or None
+    n_jobs : int or None
+    verbose : int
+
+    Attributes
+    ----------
+    filter_ : (D,) float32
+        First column of R.
+    signs_ : (D,) uint8
+        1 where the sign of a dimension is flipped.
+    thresholds_ : (n_bits,) float32
+    """
+
+    _arrays: ClassVar[Arrays] = (
+        ("filter_", "float32", "D"),
+        ("signs_", "uint8", "D"),
+        ("thresholds_", "float32", "d"),
+    )
+    _block_bytes = 2 << 20
+    filter_: Floats
+    signs_: NDArray[np.uint8]
+
+    def __init__(
+        self,
+        n_bits: int | str = "auto",
+        *,
+        center: bool = True,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
+        self.center = center
+
+    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+        n_features = X.shape[1]
+        self._limit_bits(n_bits, n_features, "the number of features")
+        self.signs_ = rng.integers(0, 2, n_features, dtype=np.uint8)
+        self.filter_ = rng.standard_normal(n_features, dtype=np.float32) / np.float32(np.sqrt(n_features))
+        self._improve_filter(X, means if self.center else np.zeros(n_features), n_bits)
+        self._transform = CirculantProjection(self.filter_, self.signs_, n_bits)
+        self.thresholds_ = centred_thresholds(self._project, means, self.center, n_bits)
+        return n_bits
+
+    def _improve_filter(self, X: Any, offset: NDArray[np.float64], n_bits: int) -> None:
+        """Learn the filter from X - offset; here it stays as it was drawn."""
+
+    def _derive(self) -> None:
+        self._transform = CirculantProjection(self.filter_, self.signs_, self.n_bits_)
+
+    def _project(self, rows: Floats) -> Floats:
+        return self._transform(rows)

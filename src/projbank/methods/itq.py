@@ -1,0 +1,112 @@
+"""ITQ: principal components rotated so that they lie near the corners of a cube (Gong and Lazebnik, CVPR 2011)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from projbank.methods.base import Floats, centred_thresholds, check_memory
+from projbank.methods.components import principal_components
+from projbank.methods.linear import DenseBits, matrix_bytes
+from projbank.methods.pca import components_bytes
+from projbank.params import check_int
+from projbank.progress import progress
+from projbank.threads import thread_count
+
+
+class ITQ(DenseBits):
+    """Bit p is 1 iff column p of V R is above 0: V the principal components of x, R a rotation that is learnt.
+
+    Alternately B = sign(V R), and R the rotation that brings V nearest to B (by a singular value decomposition); what
+    falls at every step is |B - V R|^2. Where the training data have fewer components than there are bits, R has
+    orthonormal rows.
+
+    Parameters
+    ----------
+    n_bits : int or "auto"
+        Bits per code; "auto" is about D / 16.
+    max_iter : int
+        Iterations; 50 in the source.
+    max_memory : float
+        GiB above which fitting refuses to start.
+    random_state : int, RandomState or None
+    n_jobs : int or None
+    verbose : int
+
+    Attributes
+    ----------
+    projection_ : (D, n_bits) float32
+        Components times rotation.
+    thresholds_ : (n_bits,) float32
+        The projected mean.
+    objective_curve_ : (max_iter + 1,) float64
+        |B - V R|^2 per training vector, after each choice of B.
+    """
+
+    _arrays = (*DenseBits._arrays, ("objective_curve_", "float64", "*"))
+    objective_curve_: NDArray[np.float64]
+
+    def __init__(
+        self,
+        n_bits: int | str = "auto",
+        *,
+        max_iter: int = 50,
+        max_memory: float = 8.0,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
+        self.max_iter = max_iter
+        self.max_memory = max_memory
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_int(self, "max_iter", self.max_iter, 1)
+
+    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+        n_features = X.shape[1]
+        k = min(n_bits, *X.shape)
+        needed = components_bytes(X.shape, n_bits) + matrix_bytes(n_features, n_bits) + 3 * 8 * k * n_bits
+        what = f"{n_bits} components of {n_features} dimensions and their rotation"
+        check_memory(self, needed, what, self.max_memory)
+        components = principal_components(X, means, n_bits, thread_count(self.n_jobs))
+        with progress("ITQ", self.max_iter, self.verbose) as advance:
+            rotation, self.objective_curve_ = learn_rotation(
+                components.coordinates, n_bits, self.max_iter, rng, advance=advance
+            )
+        self.projection_ = components.directions @ rotation
+        self.thresholds_ = centred_thresholds(self._project, means, True, n_bits)
+        return n_bits
+
+    def _derive(self) -> None:
+        self.n_iter_ = len(self.objective_curve_) - 1
+
+
+def learn_rotation(
+    V: Floats, n_bits: int, n_iter: int, rng: np.random.Generator, *, advance: Any = lambda steps: None
+) -> tuple[Floats, NDArray[np.float64]]:
+    """Rotation R (k, n_bits), orthonormal rows, with V R (n, n_bits) near its signs, and |B - V R|^2 / n on the way.
+
+    The source's step for k = n_bits; for fewer components |V R| = |V| still holds, so the step is still the best one.
+    """
+    rotation = nearest_rotation(rng.standard_normal((V.shape[1], n_bits), dtype=np.float32))
+    curve = np.empty(n_iter + 1)
+    energy = float(np.einsum("ij,ij->", V, V, dtype=np.float64))
+    for step in range(n_iter + 1):
+        projected = V @ rotation
+        curve[step] = (energy + projected.size - 2 * np.abs(projected).sum(dtype=np.float64)) / len(V)
+        if step < n_iter:
+            signs = np.where(projected > 0, np.float32(1), np.float32(-1))
+            rotation = nearest_rotation(V.T @ signs)
+            advance(1)
+    return rotation, curve
+
+
+def nearest_rotation(matrix: Floats) -> Floats:
+    """Of the matrices with orthonormal rows (or columns, if those are fewer), the one nearest to a given matrix."""
+    left, _, right = scipy.linalg.svd(matrix, full_matrices=False, overwrite_a=True, check_finite=False)
+    return np.ascontiguousarray(left @ right)

@@ -1,0 +1,74 @@
+"""PKA: features that behave alike are merged (Liu and Wang, ICCV 2013)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.coding import Bank
+from projbank.grouping import group_dimensions
+from projbank.methods.base import Floats, RealMethod
+from projbank.params import check_int
+from projbank.threads import thread_count
+
+
+class PKA(RealMethod):
+    """y_c = sum of x_j over group c / sqrt(size of c), groups by k-means over dimensions.
+
+    Parameters
+    ----------
+    n_bits : int or "auto"
+        Real numbers per code, the groups, at most D; "auto" is about D / 16.
+    kmeans_iter : int
+        Iterations of k-means.
+    random_state : int, RandomState or None
+    n_jobs : int or None
+    verbose : int
+
+    Attributes
+    ----------
+    labels_ : (D,) int32
+        Group of each dimension.
+    """
+
+    _arrays = (("labels_", "int32", "D"),)
+    labels_: NDArray[np.int32]
+
+    def __init__(
+        self,
+        n_bits: int | str = "auto",
+        *,
+        kmeans_iter: int = 20,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
+        self.kmeans_iter = kmeans_iter
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_int(self, "kmeans_iter", self.kmeans_iter, 1)
+
+    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+        self._limit_bits(n_bits, X.shape[1], "the number of features, since no group may be empty")
+        self.labels_ = group_dimensions(
+            "kmeans",
+            X,
+            n_bits,
+            rng,
+            kmeans_iter=self.kmeans_iter,
+            n_threads=thread_count(self.n_jobs),
+            verbose=self.verbose,
+        )
+        return n_bits
+
+    def _derive(self) -> None:
+        sizes = np.bincount(self.labels_, minlength=self.n_bits_)
+        weights = (1 / np.sqrt(sizes[self.labels_])).astype(np.float32)
+        self._bank = Bank(self.labels_.view(np.uint32), weights, np.zeros(self.n_bits_, np.float32))
+
+    def _project(self, rows: Floats) -> Floats:
+        return self._bank.margins(rows)

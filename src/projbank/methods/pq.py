@@ -1,0 +1,155 @@
+"""PQ: product quantisation by FAISS, compared asymmetrically (Jegou, Douze, Schmid, PAMI 2011)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.methods.base import Arrays, Floats, Method
+from projbank.methods.faiss_threads import faiss_threads
+from projbank.params import check_int
+from projbank.vectors import read_rows, row_blocks
+
+CODE_BITS = 8
+
+
+class PQ(Method):
+    """A vector is cut into n_bits / 8 parts, each replaced by the nearest of 256 centres.
+
+    Where the parts do not divide D, zeros are added. With fewer than 256 training vectors a part has fewer centres (a
+    power of 2) and there are more parts, so that the code keeps its length.
+
+    Parameters
+    ----------
+    n_bits : int or "auto"
+        Bits per code, rounded down to whole parts; at most 8 D. "auto" is about D / 16.
+    max_iter : int
+        Iterations of k-means.
+    random_state : int, RandomState or None
+    n_jobs : int or None
+    verbose : int
+
+    Attributes
+    ----------
+    centroids_ : (parts, centres, dimensions of a part) float32
+    """
+
+    distance = "adc"
+    _arrays: ClassVar[Arrays] = (("centroids_", "float32", "* * *"),)
+    centroids_: Floats
+
+    def __init__(
+        self,
+        n_bits: int | str = "auto",
+        *,
+        max_iter: int = 25,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
+        self.max_iter = max_iter
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_int(self, "max_iter", self.max_iter, 1)
+
+    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+        n_samples = X.shape[0]
+        n_inputs = self._prepare(X.shape[1], n_bits, rng)
+        part_bits = min(CODE_BITS, int(np.log2(n_samples)))
+        n_parts = max(1, n_bits // part_bits)
+        self._limit_bits(n_parts * part_bits, n_inputs * part_bits, f"{part_bits} bits for each dimension")
+        width = -(-n_inputs // n_parts)
+        points = np.empty((n_samples, n_inputs), np.float32)
+        for start, stop in row_blocks(*X.shape):
+            points[start:stop] = self._reduce(read_rows(X, start, stop))
+        self.centroids_ = learn_centroids(
+            pad(points, n_parts * width),
+            n_parts,
+            part_bits,
+            n_iter=self.max_iter,
+            seed=int(rng.integers(1, 2**31)),
+            n_jobs=self.n_jobs,
+        )
+        return n_parts * part_bits
+
+    def _prepare(self, n_features: int, n_bits: int, rng: np.random.Generator) -> int:
+        """Draw what `_reduce` needs; returns how many numbers it gives."""
+        return n_features
+
+    def _reduce(self, rows: Floats) -> Floats:
+        """Map rows to the numbers that are quantised."""
+        return rows
+
+    def _derive(self) -> None:
+        self._quantizer = build_quantizer(self.centroids_)
+        self.n_iter_ = self.max_iter
+
+    def _code(self, rows: Floats, out: NDArray[Any]) -> bool:
+        points = self._padded(rows)
+        out[:] = self._quantizer.compute_codes(points)
+        return bool(np.isfinite(points).all())
+
+    def search_codes(self, queries: Any, codes: NDArray[np.uint8], k: int) -> tuple[Floats, NDArray[np.int64]]:
+        """Nearest codes of real-valued queries (n, D) by the distance to the centres: distances and rows, (n, k)."""
+        import faiss
+
+        index = faiss.IndexPQ(self._quantizer.d, self._quantizer.M, self._quantizer.nbits)
+        index.pq = self._quantizer
+        index.is_trained = True
+        index.add_sa_codes(np.ascontiguousarray(codes))
+        return index.search(self._padded(read_rows(queries, 0, queries.shape[0])), k)
+
+    def _padded(self, rows: Floats) -> Floats:
+        return pad(self._reduce(rows), self._quantizer.d)
+
+    @property
+    def _n_features_out(self) -> int:
+        return (self.n_bits_ + 7) // 8
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_quantizer"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if hasattr(self, "centroids_"):
+            self._derive()
+
+
+def pad(points: Floats, width: int) -> Floats:
+    """Points with columns of zeros up to `width`, contiguous."""
+    if points.shape[1] == width:
+        return np.ascontiguousarray(points)
+    padded = np.zeros((len(points), width), np.float32)
+    padded[:, : points.shape[1]] = points
+    return padded
+
+
+def learn_centroids(
+    points: Floats, n_parts: int, part_bits: int, *, n_iter: int, seed: int, n_jobs: int | None
+) -> Floats:
+    """Centres of each part by FAISS's k-means, (parts, 2 ** part_bits, width)."""
+    import faiss
+
+    quantizer = faiss.ProductQuantizer(points.shape[1], n_parts, part_bits)
+    quantizer.cp.niter = n_iter
+    quantizer.cp.seed = seed
+    quantizer.cp.min_points_per_centroid = 1
+    quantizer.cp.max_points_per_centroid = len(points)
+    with faiss_threads(n_jobs):
+        quantizer.train(points)
+    return faiss.vector_to_array(quantizer.centroids).reshape(n_parts, 2**part_bits, -1)
+
+
+def build_quantizer(centroids: Floats) -> Any:
+    """FAISS's quantiser with the given centres."""
+    import faiss
+
+    n_parts, n_centres, width = centroids.shape
+    quantizer = faiss.ProductQuantizer(n_parts * width, n_parts, n_centres.bit_length() - 1)
+    faiss.copy_array_to_vector(np.ascontiguousarray(centroids).ravel(), quantizer.centroids)
+    return quantizer

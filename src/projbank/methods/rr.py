@@ -1,0 +1,55 @@
+"""RR: projection by a Gaussian random matrix, real-valued."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.methods.base import Floats, RealMethod, check_memory
+from projbank.methods.linear import gaussian_matrix, matrix_bytes
+
+
+class RandomRotation(RealMethod):
+    """y = x' W with independent W_jp ~ N(0, 1 / n_bits): distances are kept on average (Johnson-Lindenstrauss).
+
+    Parameters
+    ----------
+    n_bits : int or "auto"
+        Real numbers per code; "auto" is about D / 16.
+    max_memory : float
+        GiB above which fitting refuses to start.
+    random_state : int, RandomState or None
+    n_jobs : int or None
+    verbose : int
+
+    Attributes
+    ----------
+    projection_ : (D, n_bits) float32
+    """
+
+    _arrays = (("projection_", "float32", "D d"),)
+    projection_: Floats
+
+    def __init__(
+        self,
+        n_bits: int | str = "auto",
+        *,
+        max_memory: float = 8.0,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
+        self.max_memory = max_memory
+
+    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+        n_features = X.shape[1]
+        check_memory(self, matrix_bytes(n_features, n_bits), f"{n_features} x {n_bits} weights", self.max_memory)
+        self.projection_ = gaussian_matrix(n_features, n_bits, rng)
+        self.projection_ *= np.float32(1 / np.sqrt(n_bits))
+        return n_bits
+
+    def _project(self, rows: Floats) -> Floats:
+        return rows @ self.projection_

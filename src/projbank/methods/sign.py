@@ -1,0 +1,55 @@
+"""Sign: one bit per dimension, its sign."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.methods.base import BinaryMethod, Floats
+
+
+class Sign(BinaryMethod):
+    """Bit j is 1 iff x_j is above 0; the length is that of the vectors.
+
+    Parameters
+    ----------
+    center : bool
+        Compare with the mean of each dimension instead of 0.
+    random_state : ignored, so that all methods can be built alike
+    n_jobs : int or None
+    verbose : int
+
+    Attributes
+    ----------
+    thresholds_ : (D,) float32
+    """
+
+    free_length = False
+    _arrays = (("thresholds_", "float32", "d"),)
+
+    def __init__(
+        self,
+        *,
+        center: bool = False,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.center = center
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+        self.thresholds_ = means.astype(np.float32) if self.center else np.zeros(len(means), np.float32)
+        return len(means)
+
+    def _project(self, rows: Floats) -> Floats:
+        return rows
+
+    @property
+    def model_bytes(self) -> int:
+        """Bytes of the thresholds; none where all are 0."""
+        return super().model_bytes if self.center else 0

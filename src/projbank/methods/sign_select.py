@@ -1,0 +1,104 @@
+"""Sign, then the best bits: as many dimensions as bits, chosen without labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.kernels.methods_pack import all_finite
+from projbank.methods.base import BinaryMethod, Floats
+from projbank.metrics import pair_errors
+from projbank.neighbors import nearest_neighbors, positive_pairs
+from projbank.params import check_choice, check_int
+from projbank.threads import run_all, split_rows, thread_count
+from projbank.vectors import read_rows, row_blocks
+
+COLUMNS = 1024
+CRITERIA = ("pairs", "balance")
+
+
+class SignSelect(BinaryMethod):
+    """Bit p is 1 iff x_j is above its threshold, j the p-th of the `n_bits` best dimensions.
+
+    Parameters
+    ----------
+    n_bits : int or "auto"
+        Bits per code, at most D; "auto" is about D / 16.
+    criterion : {"pairs", "balance"}
+        What makes a bit good. "pairs": it puts few pairs of training vectors on the wrong side, neighbours apart or
+        others together (the error that the paper defines). "balance": its share of ones is near one half.
+    n_neighbors : int
+        Neighbours that count as similar ("pairs"); lowered to N - 1 if there are fewer.
+    center : bool
+        Compare with the mean of each dimension instead of 0.
+    random_state : ignored, so that all methods can be built alike
+    n_jobs : int or None
+    verbose : int
+
+    Attributes
+    ----------
+    dimensions_ : (n_bits,) int64
+        Chosen dimensions, ascending.
+    thresholds_ : (n_bits,) float32
+    """
+
+    _arrays = (("dimensions_", "int64", "d"), ("thresholds_", "float32", "d"))
+    dimensions_: NDArray[np.int64]
+
+    def __init__(
+        self,
+        n_bits: int | str = "auto",
+        *,
+        criterion: str = "pairs",
+        n_neighbors: int = 100,
+        center: bool = True,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
+        self.criterion = criterion
+        self.n_neighbors = n_neighbors
+        self.center = center
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice(self, "criterion", self.criterion, CRITERIA)
+        check_int(self, "n_neighbors", self.n_neighbors, 1)
+
+    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+        self._limit_bits(n_bits, X.shape[1], "the number of features")
+        thresholds = means.astype(np.float32) if self.center else np.zeros(X.shape[1], np.float32)
+        faults = self._faults(X, means, thresholds)
+        best = np.lexsort((np.arange(len(faults)), faults))[:n_bits]  # ties go to the earlier dimension
+        self.dimensions_ = np.sort(best)
+        self.thresholds_ = thresholds[self.dimensions_]
+        return n_bits
+
+    def _faults(self, X: Any, means: NDArray[np.float64], thresholds: Floats) -> NDArray[np.float64]:
+        """How bad each dimension's bit is, (D,)."""
+        n_samples, n_features = X.shape
+        bits = np.empty((n_samples, n_features), bool)
+        for start, stop in row_blocks(n_samples, n_features):
+            bits[start:stop] = read_rows(X, start, stop) > thresholds
+        if self.criterion == "balance":
+            return np.abs(bits.mean(axis=0) - 0.5)
+        n_threads = thread_count(self.n_jobs)
+        k = min(self.n_neighbors, n_samples - 1)
+        graph = positive_pairs(nearest_neighbors(X, k, means, n_threads=n_threads, verbose=self.verbose))
+        faults = np.empty(n_features)
+
+        def judge(first: int, last: int) -> None:
+            faults[first:last] = pair_errors(bits[:, first:last], graph)
+
+        for _ in run_all(judge, split_rows(n_features, COLUMNS), n_threads):
+            pass
+        return faults
+
+    def _project(self, rows: Floats) -> Floats:
+        return rows.take(self.dimensions_, axis=1)
+
+    def _code(self, rows: Floats, out: NDArray[Any]) -> bool:
+        return super()._code(rows, out) and bool(all_finite(rows))  # a bad value may stand where no bit looks
