@@ -121,7 +121,9 @@ def descriptors(
                 part[i] += part[i + 32]
             for i in range(16):
                 part[i] += part[i + 16]
-            norm = np.sqrt(part[:16].sum())
+            for i in range(8):
+                part[i] += part[i + 8]
+            norm = np.sqrt(((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7])))
             norms[point] = norm
             if norm == 0:
                 vector[:] = np.float32(0)
@@ -140,7 +142,11 @@ def descriptors(
                 part[i] += part[i + 32]
             for i in range(16):
                 part[i] += part[i + 16]
-            scale = np.float32(1) / part[:16].sum()
+            for i in range(8):
+                part[i] += part[i + 8]
+            scale = np.float32(1) / (
+                ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]))
+            )
             if root:
                 for i in range(128):
                     vector[i] = np.sqrt(vector[i] * scale)
