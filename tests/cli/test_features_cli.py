@@ -49,6 +49,11 @@ def test_writes_vectors_labels_files_and_codebook(run, data, tmp_path):
     assert run(archive, "-o", tmp_path / "q.npy", "--codebook", codebook, "--exclude", "class0", "-j", "1")[0] == 0
     np.testing.assert_array_equal(np.load(tmp_path / "q.npy"), np.load(tmp_path / "vectors.npy")[30:])
     np.testing.assert_array_equal(np.load(tmp_path / "q.labels.npy"), np.full(30, 1))
+    same = ["--kind", "fv", "--bin-sizes", "3,4", "--descriptor", "dense-sift", "-j", "1"]
+    assert run(archive, "-o", tmp_path / "q.npy", "--codebook", codebook, *same)[0] == 0
+    code, _, err = run(archive, "-o", tmp_path / "r.npy", "--codebook", codebook, "--kind", "vlad")
+    assert code == 2
+    assert "vectors.codebook.safetensors: was made with --kind fv. Got --kind vlad; leave it out" in err
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])

@@ -144,6 +144,13 @@ def test_a_far_descriptor_never_gives_nan(encoder):
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
+def test_no_images_give_no_rows_and_absurd_descriptors_are_refused():
+    encoder = FisherVector(2).fit(make_bags())
+    assert encoder.transform([]).shape == (0, 24)
+    with pytest.raises(ValueError, match="too large to be encoded"):
+        encoder.transform([np.full((3, 6), 1e25)])
+
+
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_a_saved_encoder_gives_the_same_bits(encoder, tmp_path):
     bags = make_bags()

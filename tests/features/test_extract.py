@@ -180,7 +180,13 @@ def test_nothing_decodable_leaves_nothing(tmp_path):
         file.write_bytes(b"broken")
     with pytest.raises(MediaError, match="none of its 2 files could be decoded"):
         extract(open_source(folder), codebook, tmp_path / "v.npy", on_error="skip", n_jobs=1)
-    assert not (tmp_path / "v.npy").exists()
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_run_that_failed_before_its_codebook_is_no_hindrance(source, tmp_path):
+    with pytest.raises(ValueError, match="at least as many descriptors as the codebook has entries, 99999"):
+        extract(source, FeatureExtractor(DenseSIFT(), FisherVector(99_999)), tmp_path / "v.npy", n_jobs=1)
+    assert extract(source, small(), tmp_path / "v.npy", n_jobs=1).n_rows == 12
 
 
 def test_videos(tmp_path):

@@ -60,7 +60,7 @@ def test_zip_without_a_table_takes_folders_as_classes(tmp_path):
     [
         ("file,label\nclass0/09.png,1\n", "labels.csv names 'class0/09.png', which is not in the zip"),
         ("file,label\nclass0/00.png,cat\n", "labels.csv has a label that is not a whole number"),
-        ("path,label\nclass0/00.png,1\n", "no images or videos|has no column 'file'"),
+        ("path,label\nclass0/00.png,1\n", "labels.csv needs a column 'file'"),
     ],
 )
 def test_a_bad_table_is_refused(tmp_path, table, text):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from projbank.cli.bank import Quiet, Verbose, verbosity
+
+if TYPE_CHECKING:
+    from projbank.features.extractor import FeatureExtractor
 
 
 class Kind(StrEnum):
@@ -49,9 +52,15 @@ class OnError(StrEnum):
 def features(
     data: Annotated[Path, typer.Argument(help="Folder or zip of pictures or videos.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Vectors to write (.npy); the rest stands beside.")],
-    kind: Annotated[Kind, typer.Option(help="fv: Fisher vector, 2 K k dimensions. vlad: K k dimensions.")] = Kind.fv,
-    components: Annotated[int, typer.Option("--components", "-k", help="Gaussians or centres, K.")] = 250,
-    descriptor: Annotated[Descriptor | None, typer.Option(help="dense-sift, or trajectories for videos.")] = None,
+    kind: Annotated[
+        Kind | None, typer.Option(help="fv: Fisher vector, 2 K k dimensions (default). vlad: K k dimensions.")
+    ] = None,
+    components: Annotated[
+        int | None, typer.Option("--components", "-k", help="Gaussians or centres, K; 250 by default.")
+    ] = None,
+    descriptor: Annotated[
+        Descriptor | None, typer.Option(help="By default dense-sift for pictures, trajectories for videos.")
+    ] = None,
     codebook: Annotated[
         Path | None, typer.Option(help="Encode with this codebook of an earlier run instead of learning one.")
     ] = None,
@@ -61,7 +70,7 @@ def features(
     exclude: Annotated[list[str] | None, typer.Option(help="Leave out this class; may be repeated.")] = None,
     on_error: Annotated[OnError, typer.Option(help="A file that can't be decoded: fail, or skip it.")] = OnError.fail,
     pca: Annotated[int | None, typer.Option(help="Reduce descriptors to so many components first.")] = None,
-    alpha: Annotated[float, typer.Option(help="Power of the power normalisation.")] = 0.5,
+    alpha: Annotated[float | None, typer.Option(help="Power of the power normalisation; 0.5 by default.")] = None,
     step: Annotated[int | None, typer.Option(help="Grid step in pixels (dense-sift, trajectories).")] = None,
     bin_sizes: Annotated[str | None, typer.Option(help="Bin widths of dense-sift, e.g. 3,4,6.")] = None,
     smoothing: Annotated[
@@ -82,29 +91,28 @@ def features(
     same command is given again.
     """
     from projbank.features.extract import extract
-    from projbank.features.extractor import FeatureExtractor, build_extractor
+    from projbank.features.extractor import build_extractor
     from projbank.features.readers import open_source
-    from projbank.modelfile import load
 
     source = open_source(data, layout.value, fold).select(split, exclude or ())
-    if codebook is not None:
-        extractor = load(codebook)
-        if not isinstance(extractor, FeatureExtractor):
-            raise ValueError(f"{codebook}: holds a {type(extractor).__name__}, not a codebook of `projbank features`.")
+    settings = {
+        "descriptor": descriptor and descriptor.value,
+        "kind": kind and kind.value,
+        "components": components,
+        "pca": pca,
+        "alpha": alpha,
+        "step": step,
+        "bin_sizes": _numbers(bin_sizes),
+        "smoothing": smoothing,
+        "max_side": max_side,
+    }
+    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    if codebook is None:
+        if source.media == "video":
+            given.setdefault("descriptor", Descriptor.trajectories.value)
+        extractor = build_extractor(**given, random_state=seed)
     else:
-        default = Descriptor.dense_sift if source.media == "image" else Descriptor.trajectories
-        extractor = build_extractor(
-            (descriptor or default).value,
-            kind.value,
-            components,
-            pca=pca,
-            alpha=alpha,
-            step=step,
-            bin_sizes=_numbers(bin_sizes),
-            smoothing=smoothing,
-            max_side=max_side,
-            random_state=seed,
-        )
+        extractor = _read_codebook(codebook, given)
     show = verbosity(quiet, verbose)
     try:
         done = extract(
@@ -127,6 +135,22 @@ def features(
     )
     if done.skipped or done.empty:
         print(f"{len(done.skipped)} files skipped, {len(done.empty)} without descriptors (zero vectors)")
+
+
+def _read_codebook(path: Path, given: dict[str, Any]) -> FeatureExtractor:
+    """Read the extractor of an earlier run; settings that the user gives as well must be its own."""
+    from projbank.features.extractor import FeatureExtractor, extractor_settings
+    from projbank.modelfile import load
+
+    extractor = load(path)
+    if not isinstance(extractor, FeatureExtractor):
+        raise ValueError(f"{path}: holds a {type(extractor).__name__}, not a codebook of `projbank features`.")
+    own = extractor_settings(extractor)
+    for name, value in given.items():
+        if own[name] != value:
+            option = "--" + name.replace("_", "-")
+            raise ValueError(f"{path}: was made with {option} {own[name]}. Got {option} {value}; leave it out.")
+    return extractor
 
 
 def _numbers(text: str | None) -> tuple[int, ...] | None:

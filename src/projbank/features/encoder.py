@@ -34,7 +34,7 @@ def check_bags(X: Any, n_features: int | None = None) -> list[NDArray[np.float32
     """
     if isinstance(X, tuple) and len(X) == 2 and np.ndim(X[1]) == 1 and np.ndim(X[0]) == 2:
         bags = _split(np.asarray(X[0]), np.asarray(X[1]))
-    elif hasattr(X, "__len__") and not isinstance(X, str | bytes) and np.ndim(X[0] if len(X) else X) != 1:
+    elif hasattr(X, "__len__") and not isinstance(X, str | bytes) and (len(X) == 0 or np.ndim(X[0]) != 1):
         bags = [np.asarray(bag) for bag in X]
     else:
         raise ValueError("X must be a list of (n_i, k) arrays, one per image, or (stacked, offsets).")
@@ -200,6 +200,8 @@ def power_l2(sums: NDArray[np.float32], alpha: float) -> NDArray[np.float32]:
         powered = np.abs(sums) ** np.float32(alpha)
     np.copysign(powered, sums, out=powered)
     length = np.sqrt(np.dot(powered, powered))
+    if not np.isfinite(length):
+        raise ValueError("X holds descriptors too large to be encoded in float32.")
     if length > 0:
         powered /= length
     return powered

@@ -132,6 +132,7 @@ def extract(
             rows.finish()
             done, n_rows = rows.done, rows.n_rows
     if n_rows == 0:
+        shutil.rmtree(outputs.partial)  # so that files that are mended are tried again
         raise MediaError(f"{source.root}: none of its {len(source.items)} files could be decoded.")
     _publish(source, done, outputs)
     return Summary(
@@ -178,9 +179,9 @@ def _open_partial(outputs: Outputs, job: str, restart: bool) -> None:
     except OSError as error:
         raise type(error)(f"cannot write {outputs.vectors}: {error.strerror or error}") from error
     note = outputs.partial / "job.txt"
-    if not note.exists():
+    if not (outputs.partial / "codebook.safetensors").exists():  # nothing worth keeping
         note.write_text(job)
-    elif note.read_text() != job:
+    elif not note.exists() or note.read_text() != job:
         raise ValueError(
             f"{outputs.partial} is left from a run with other files or settings; "
             "repeat that one, or discard it with restart (--restart)."

@@ -183,3 +183,20 @@ def build_extractor(
         raise ValueError(f"The descriptor {descriptor!r} has no parameter {', '.join(sorted(unknown))}.")
     encoder = ENCODERS[kind](components, n_pca=pca, alpha=alpha, random_state=random_state)
     return FeatureExtractor(DESCRIPTORS[descriptor](**given), encoder, max_side=max_side)
+
+
+def extractor_settings(extractor: FeatureExtractor) -> dict[str, Any]:
+    """Names and numbers by which `build_extractor` would build a fitted extractor; None where one does not apply."""
+    encoder, descriptor = extractor.encoder_, extractor.descriptor.get_params()
+    sizes = descriptor.get("bin_sizes")
+    return {
+        "descriptor": next(name for name, cls in DESCRIPTORS.items() if type(extractor.descriptor) is cls),
+        "kind": next(name for name, cls in ENCODERS.items() if type(encoder) is cls),
+        "components": encoder.get_params()["n_components" if isinstance(encoder, FisherVector) else "n_clusters"],
+        "pca": encoder.n_pca,
+        "alpha": encoder.alpha,
+        "step": descriptor.get("step"),
+        "bin_sizes": None if sizes is None else tuple(sizes),
+        "smoothing": descriptor.get("smoothing"),
+        "max_side": extractor.max_side,
+    }

@@ -66,9 +66,10 @@ class DiagonalMixture:
         for start, stop in split_rows(len(X), BLOCK_ROWS):
             both, posteriors = pairs[: stop - start], scores[: stop - start]
             kernels.with_squares(X[start:stop], self.centre, both)
-            np.matmul(both, self._products, out=posteriors)
-            posteriors += self._constant
-            log_likelihood += _normalise(posteriors, mass)
+            with np.errstate(all="ignore"):  # values that overflow are refused when the sums are normalised
+                np.matmul(both, self._products, out=posteriors)
+                posteriors += self._constant
+                log_likelihood += _normalise(posteriors, mass)
             np.matmul(posteriors.T, both, out=part)
             sums += part
         return Statistics(mass, sums[:, :k], sums[:, k:], log_likelihood)

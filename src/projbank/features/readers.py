@@ -91,7 +91,7 @@ class ZipSource(Source):
         """Bytes of a file."""
         try:
             return _archive(self.root, self.root.stat().st_mtime_ns).read(item.file)
-        except (KeyError, zipfile.BadZipFile) as error:
+        except (KeyError, RuntimeError, zipfile.BadZipFile) as error:  # RuntimeError: encrypted
             raise OSError(f"{self.root}: can't read {item.file} ({error}).") from error
 
     @contextlib.contextmanager
@@ -148,7 +148,9 @@ def labelled_zip(path: Path) -> Source:
         files = sorted(name for name in names if _is(media, name))
         return ZipSource(path, media, tuple(_numbered(files, [PurePosixPath(name).parent.name for name in files])))
     rows = list(csv.DictReader(io.StringIO(table.decode("utf-8-sig"))))
-    return ZipSource(path, _media_of(path, [row.get("file", "") for row in rows]), _table_items(path, rows, set(names)))
+    if any(not row.get("file") for row in rows):
+        raise ValueError(f"{path}: labels.csv needs a column 'file' with a name in every row.")
+    return ZipSource(path, _media_of(path, [row["file"] for row in rows]), _table_items(path, rows, set(names)))
 
 
 def ucf101(root: Path, fold: int = 1) -> Source:
