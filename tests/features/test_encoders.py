@@ -149,6 +149,9 @@ def test_no_images_give_no_rows_and_absurd_descriptors_are_refused():
     assert encoder.transform([]).shape == (0, 24)
     with pytest.raises(ValueError, match="too large to be encoded"):
         encoder.transform([np.full((3, 6), 1e25)])
+    for wild in (FisherVector(2), VLAD(2)):
+        with pytest.raises(ValueError, match="too large to learn from"):
+            wild.fit(np.random.default_rng(0).normal(size=(50, 6)) * 1e25)
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)

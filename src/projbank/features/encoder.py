@@ -22,6 +22,9 @@ from projbank.vectors import check_finite
 Bags = Sequence[ArrayLike] | tuple[ArrayLike, ArrayLike]
 """Descriptors of many images: a list of (n_i, k) arrays, or (stacked, offsets)."""
 
+LARGEST = 1e15
+"""Squares of larger numbers overflow in float32, on which FAISS's k-means crashes."""
+
 
 def check_bags(X: Any, n_features: int | None = None) -> list[NDArray[np.float32]]:
     """Return bags of descriptors as a list of (n_i, k) float32 arrays.
@@ -105,6 +108,8 @@ class Encoder(ModelFile, TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"X must hold at least as many descriptors as the codebook has entries, {size}. Got {len(sample)}."
             )
+        if max(sample.max(), -sample.min()) > LARGEST:
+            raise ValueError(f"X holds descriptors too large to learn from: numbers must not exceed {LARGEST:g}.")
         n_threads = thread_count(self.n_jobs)
         with one_blas_thread():
             self._fit_pca(sample)
