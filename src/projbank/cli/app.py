@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from projbank.cli import bank, demo, features, info, search
+from projbank.cli import bank, demo, evaluate, features, info, search
 
 app = typer.Typer(
     name="projbank",
@@ -24,6 +24,7 @@ app.command("encode")(bank.encode)
 app.command("features")(features.features)
 app.command("index")(search.index)
 app.command("search")(search.search)
+app.command("evaluate")(evaluate.evaluate)
 app.command("info")(info.info)
 
 

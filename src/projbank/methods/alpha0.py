@@ -72,7 +72,7 @@ class AlphaZero(BinaryMethod):
         n_gaussians, size = (int(n) for n in self.layout_)
         gradients = rows.reshape(len(rows), -1, n_gaussians, size)  # means, and variances but for odd D
         values = np.empty((len(rows), n_gaussians, 1 + size), np.float32)
-        values[:, :, 0] = np.abs(gradients).sum(axis=(1, 3))  # above 0 if visited
+        values[:, :, 0] = np.abs(gradients).mean(axis=(1, 3))  # above 0 if visited, and no larger than the others
         values[:, :, 1:] = gradients[:, 0]
         return values.reshape(len(rows), -1)
 

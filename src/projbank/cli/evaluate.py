@@ -1,0 +1,114 @@
+"""`projbank evaluate`: every method on a user's own vectors, measured alike."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from projbank.cli.bank import Dataset, Jobs, Quiet, Verbose, verbosity
+
+
+def evaluate(
+    vectors: Annotated[Path, typer.Argument(help="Vectors: .npy, .npz or HDF5, one vector per row.")],
+    labels: Annotated[Path, typer.Option(help="Labels: .npy, one per vector.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Result file (.json); an unfinished one goes on.")],
+    methods: Annotated[str, typer.Option(help="'all', or names with commas between: lsh,cbe,joint.")] = "all",
+    bits: Annotated[str, typer.Option("--bits", "-b", help="Code lengths with commas between.")] = "1000,4000",
+    k: Annotated[str, typer.Option("-k", help="Precision after so many results, with commas between.")] = "50,100",
+    seeds: Annotated[int, typer.Option(help="Random splits, each with its own seed.")] = 5,
+    queries: Annotated[int | None, typer.Option(help="Queries; 1,000 but at most a tenth if not given.")] = None,
+    train: Annotated[int | None, typer.Option(help="Training vectors; two thirds of the gallery if not given.")] = None,
+    asymmetric: Annotated[
+        bool, typer.Option("--asymmetric", help="Also compare real-valued queries with stored bits.")
+    ] = False,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Parameter of a method: itq.max_iter=10; may be repeated.")
+    ] = None,
+    slow: Annotated[float, typer.Option(help="A method slower than so many seconds runs for one seed only.")] = 600.0,
+    retry: Annotated[bool, typer.Option("--retry", help="Measure again what failed in an earlier run.")] = False,
+    name: Annotated[str | None, typer.Option(help="Name of the data set; that of the file if not given.")] = None,
+    dataset: Dataset = None,
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+) -> None:
+    """Fit and measure methods on your own data: precision, bytes, training and coding time.
+
+    Random queries, the rest is the gallery, part of it is for training; no method sees the queries before the search.
+    Results are kept after every cell: the same command goes on where it was stopped. A method that fails does not stop
+    the others; its row says why.
+    """
+    from rich.console import Console
+
+    from projbank.experiments.data import DataSet
+    from projbank.experiments.results import ResultFile
+    from projbank.experiments.retrieval import ORIGINAL
+    from projbank.experiments.retrieval import evaluate as run
+    from projbank.experiments.table import draw, summarise
+    from projbank.methods import METHODS
+    from projbank.vectors import open_array, open_vectors
+
+    if seeds < 1:
+        raise ValueError(f"--seeds must be at least 1. Got {seeds} instead.")
+    data = DataSet(name or vectors.stem, open_vectors(vectors, dataset), open_array(labels))
+    names = [ORIGINAL, *METHODS] if methods == "all" else [word.strip() for word in methods.split(",")]
+    results = ResultFile(out)
+    try:
+        records = run(
+            data,
+            names,
+            _numbers("--bits", bits),
+            results,
+            seeds=range(seeds),
+            n_queries=queries,
+            n_train=train,
+            ks=_numbers("-k", k),
+            asymmetric=asymmetric,
+            params=_settings(settings or []),
+            slow_seconds=slow,
+            retry_failed=retry,
+            n_jobs=jobs,
+            verbose=verbosity(quiet, verbose),
+        )
+    except KeyboardInterrupt:
+        print(f"interrupted; {len(results.records)} cells are in {out}, the same command goes on", file=sys.stderr)
+        raise
+    used = records[0]["protocol"]
+    n_rows, n_dims = data.vectors.shape
+    title = (
+        f"{data.name}: {n_rows} vectors of {n_dims} dimensions, {used['queries']} queries, "
+        f"{n_rows - used['queries']} gallery, {used['training']} training"
+    )
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(draw(summarise(records), title))
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{option} must be whole numbers with commas between. Got {text!r} instead.") from None
+
+
+def _settings(words: list[str]) -> dict[str, dict[str, Any]]:
+    """Parameters of methods from ``method.parameter=value``; values are JSON where they can be read as such."""
+    from projbank.methods import METHODS
+
+    found: dict[str, dict[str, Any]] = {}
+    for word in words:
+        path, equals, text = word.partition("=")
+        method, dot, parameter = path.rpartition(".")
+        if not (equals and dot) or method not in METHODS:
+            raise ValueError(f"--set must be METHOD.PARAMETER=VALUE with a known method. Got {word!r} instead.")
+        if parameter not in METHODS[method]().get_params():
+            raise ValueError(f"--set names no parameter of {method}. Got {parameter!r} instead.")
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError:
+            value = text
+        found.setdefault(method, {})[parameter] = value
+    return found

@@ -1,0 +1,1 @@
+"""The paper's experiments as protocols that anyone can run: splits, cells, result files, tables."""

@@ -1,0 +1,101 @@
+import json
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from projbank.cli import main
+from projbank.experiments import retrieval
+from projbank.methods import METHODS
+from tests.methods.data import digit_products
+
+
+@pytest.fixture
+def projbank(monkeypatch, capsys):
+    """Run the command line in this process; returns exit code, stdout and stderr."""
+
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main() sets its own: undo it afterwards
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["projbank", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        said = capsys.readouterr()
+        return stop.value.code or 0, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def files(tmp_path):
+    X, y = digit_products(150)
+    np.save(tmp_path / "v.npy", X[:, :600])
+    np.save(tmp_path / "l.npy", y)
+    return tmp_path / "v.npy", "--labels", tmp_path / "l.npy", "--out", tmp_path / "r.json"
+
+
+def test_all_methods_in_one_command(projbank, files):
+    quick = [f"{name}.max_iter=2" for name, cls in METHODS.items() if "max_iter" in cls().get_params()]
+    quick += [f"{name}.n_neighbors=5" for name, cls in METHODS.items() if "n_neighbors" in cls().get_params()]
+    settings = [word for setting in quick for word in ("--set", setting)]
+    code, out, err = projbank(
+        "evaluate", *files, "--methods", "all", "--bits", "16,700", "-k", 5, "--seeds", 1, "--asymmetric", *settings
+    )
+    assert (code, err) == (0, "")
+    records = json.loads(files[-1].read_text())["cells"]
+    assert {record["method"] for record in records} == {"original", *METHODS}
+    failed = {record["method"] for record in records if "error" in record}
+    assert failed == {"pka", "bpbc", "cbe", "cbe-rand", "bpb", "randst+bpb", "joint", "sign-select"}  # 700 bits of 600
+    lines = [line for line in out.splitlines() if line.startswith("│")]
+    assert "must be at most" in out
+    assert not lines[-1].split("│")[4].strip()  # failed rows stand last
+    scores = [float(line.split("│")[4].split()[0]) for line in lines if line.split("│")[4].strip()]
+    assert scores == sorted(scores, reverse=True)
+    assert len(scores) > 30
+    assert "joint (asymmetric)" in out
+    assert "150 vectors of 600 dimensions, 15 queries, 135 gallery, 90 training" in out
+    again = projbank("evaluate", *files, "--bits", "16,700", "-k", 5, "--seeds", 1, "--asymmetric", *settings)
+    assert again[0] == 0
+    assert again[1] == out  # nothing was measured again
+
+
+def test_stopped_and_started_again(projbank, files, monkeypatch):
+    real, calls = retrieval._measured, []
+
+    def stop(key, *args):
+        calls.append(key["method"])
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(key, *args)
+
+    words = ("evaluate", *files, "--methods", "lsh,srht+sign", "--bits", "16", "-k", 5, "--seeds", 2)
+    monkeypatch.setattr(retrieval, "_measured", stop)
+    code, _, err = projbank(*words)
+    assert code == 130
+    assert "1 cells are in" in err
+    code, out, _ = projbank(*words)
+    assert code == 0
+    assert calls == ["lsh", "srht+sign", "srht+sign", "lsh", "srht+sign"]
+    assert out.count("±") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--methods", "lsh,magic"), "methods must be names out of"),
+        (("--bits", "16,x"), "--bits must be whole numbers"),
+        (("-k", "5,"), "-k must be whole numbers"),
+        (("--seeds", "0"), "--seeds must be at least 1"),
+        (("--set", "lsh"), "--set must be METHOD.PARAMETER=VALUE"),
+        (("--set", "lsh.magic=1"), "--set names no parameter of lsh"),
+        (("--queries", "150"), "'n_queries' parameter"),
+        (("--labels", "none.npy"), "none.npy: no such file"),
+    ],
+)
+def test_bad_options_are_one_line(projbank, files, words, message):
+    code, out, err = projbank("evaluate", *files, *words)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert len(err.splitlines()) == 1
