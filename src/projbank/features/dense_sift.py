@@ -55,7 +55,7 @@ class DenseSIFT(ImageDescriptor):
     >>> image = np.random.default_rng(0).integers(0, 256, (40, 60)).astype(np.uint8)
     >>> frames, descriptors = DenseSIFT(bin_sizes=(4,), step=8).compute(image)
     >>> frames.shape, descriptors.shape
-    ((28, 3), (28, 128))
+    ((24, 3), (24, 128))
     """
 
     def __init__(
