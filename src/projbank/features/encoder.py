@@ -83,7 +83,7 @@ class Encoder(ModelFile, TransformerMixin, BaseEstimator):
         """Learn the codebook from a sample of (PCA-reduced) descriptors."""
 
     @abstractmethod
-    def _sums(self, bag: NDArray[np.float32]) -> NDArray[np.floating]:
+    def _sums(self, bag: NDArray[np.float32], n_threads: int) -> NDArray[np.floating]:
         """Encode one bag with at least one (PCA-reduced) descriptor, before power and L2 normalisation."""
 
     @property
@@ -131,13 +131,16 @@ class Encoder(ModelFile, TransformerMixin, BaseEstimator):
         bags = check_bags(X, self.n_features_in_)
         out = np.zeros((len(bags), self.n_dims_), dtype=np.float32)
 
+        full = [(i,) for i in range(len(bags)) if len(bags[i])]
+        n_threads = thread_count(self.n_jobs)
+        inner = n_threads if len(full) < n_threads else 1  # threads over descriptors where there are too few images
+
         def work(i: int) -> None:
-            sums = self._sums(self._reduced(bags[i])).astype(np.float32, copy=False).ravel()
+            sums = self._sums(self._reduced(bags[i]), inner).astype(np.float32, copy=False).ravel()
             out[i] = power_l2(sums, float(self.alpha))
 
-        full = [(i,) for i in range(len(bags)) if len(bags[i])]
         with one_blas_thread():
-            for _ in run_all(work, full, thread_count(self.n_jobs)):
+            for _ in run_all(work, full, n_threads // inner):
                 pass
         if len(full) < len(bags):
             first = next(i for i in range(len(bags)) if not len(bags[i]))

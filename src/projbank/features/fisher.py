@@ -32,7 +32,7 @@ class FisherVector(Encoder):
     random_state : int or None, default 0
         Seed of the draw and of k-means.
     n_jobs : int or None, default None
-        Threads over images; None is all cores. The result does not depend on it.
+        Threads; None is all cores. The result does not depend on it.
 
     Attributes
     ----------
@@ -95,9 +95,9 @@ class FisherVector(Encoder):
         )
         self._means = self._mixture.means.astype(np.float32)
 
-    def _sums(self, bag: NDArray[np.float32]) -> NDArray[np.floating]:
+    def _sums(self, bag: NDArray[np.float32], n_threads: int) -> NDArray[np.floating]:
         """Gradients of the log-likelihood for means and variances, scaled by the Fisher information's diagonal."""
-        total = self._mixture.statistics(bag)
+        total = self._mixture.statistics(bag, n_threads)
         mass = total.mass[:, None]
         moved = self._means * mass
         out = np.empty((2, *self.means_.shape), dtype=np.float32)

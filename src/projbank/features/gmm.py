@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +27,10 @@ class Statistics:
     first: NDArray[np.floating]  # (K, k)    sum of posterior * (x - c)
     second: NDArray[np.floating]  # (K, k)   sum of posterior * (x - c)^2
     log_likelihood: float  # sum of log p(x)
+
+
+_Block = tuple[NDArray[np.float32], NDArray[np.float32], float]
+"""Sum of posteriors (K,), of posteriors times descriptors and their squares (K, 2k), and the log-likelihood."""
 
 
 class DiagonalMixture:
@@ -54,25 +60,49 @@ class DiagonalMixture:
         constant = (self.means**2 * precisions + np.log(2 * np.pi * self.variances)).sum(axis=1)
         self._constant = (log_weights - 0.5 * constant).astype(np.float32)
 
-    def statistics(self, X: NDArray[np.float32]) -> Statistics:
-        """Sums over the rows of X (n, k) float32; two matrix products per block of rows."""
+    def statistics(self, X: NDArray[np.float32], n_threads: int = 1) -> Statistics:
+        """Sums over the rows of X (n, k) float32; two matrix products per block of rows.
+
+        Blocks are added in order, so that the number of threads does not change the sums.
+        """
         n_components, k = self.means.shape
         mass = np.zeros(n_components, dtype=np.float32)
         sums = np.zeros((n_components, 2 * k), dtype=np.float32)
-        part = np.empty_like(sums)
+        log_likelihood = 0.0
+        for block_mass, block_sums, block_likelihood in self._blocks(X, n_threads):
+            mass += block_mass
+            sums += block_sums
+            log_likelihood += block_likelihood
+        return Statistics(mass, sums[:, :k], sums[:, k:], log_likelihood)
+
+    def _blocks(self, X: NDArray[np.float32], n_threads: int) -> Iterable[_Block]:
+        """Sums of each block of rows, in order."""
+        rows = split_rows(len(X), BLOCK_ROWS)
+        n_threads = min(n_threads, len(rows))
+        if n_threads <= 1:
+            return self._some_blocks(X, rows)
+        done: list[list[_Block]] = [[]] * n_threads
+
+        def work(i: int) -> None:
+            done[i] = list(self._some_blocks(X, rows[i * len(rows) // n_threads : (i + 1) * len(rows) // n_threads]))
+
+        for _ in run_all(work, [(i,) for i in range(n_threads)], n_threads):
+            pass
+        return itertools.chain.from_iterable(done)
+
+    def _some_blocks(self, X: NDArray[np.float32], rows: list[tuple[int, int]]) -> Iterator[_Block]:
+        n_components, k = self.means.shape
         pairs = np.empty((min(BLOCK_ROWS, len(X)), 2 * k), dtype=np.float32)
         scores = np.empty((len(pairs), n_components), dtype=np.float32)
-        log_likelihood = 0.0
-        for start, stop in split_rows(len(X), BLOCK_ROWS):
+        for start, stop in rows:
             both, posteriors = pairs[: stop - start], scores[: stop - start]
+            mass = np.zeros(n_components, dtype=np.float32)
             kernels.with_squares(X[start:stop], self.centre, both)
             with np.errstate(all="ignore"):  # values that overflow are refused when the sums are normalised
                 np.matmul(both, self._products, out=posteriors)
                 posteriors += self._constant
-                log_likelihood += _normalise(posteriors, mass)
-            np.matmul(posteriors.T, both, out=part)
-            sums += part
-        return Statistics(mass, sums[:, :k], sums[:, k:], log_likelihood)
+                log_likelihood = _normalise(posteriors, mass)
+            yield mass, posteriors.T @ both, log_likelihood
 
 
 def _normalise(scores: NDArray[np.float32], mass: NDArray[np.float32]) -> float:

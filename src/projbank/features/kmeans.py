@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.threads import split_rows
+from projbank.threads import run_all, split_rows
 
 BLOCK_ROWS = 1024
 
@@ -30,15 +30,19 @@ def kmeans(X: NDArray[np.float32], n_clusters: int, seed: int, max_iter: int = 2
     return np.asarray(model.centroids, dtype=np.float32)
 
 
-def nearest(X: NDArray[np.float32], centres: NDArray[np.floating]) -> NDArray[np.int64]:
+def nearest(X: NDArray[np.float32], centres: NDArray[np.floating], n_threads: int = 1) -> NDArray[np.int64]:
     """Index of the nearest centre of each row, the smaller index on a tie."""
     centres = np.asarray(centres, dtype=np.float32)
     half_norms = 0.5 * (centres**2).sum(axis=1)
     labels = np.empty(len(X), dtype=np.int64)
-    for start, stop in split_rows(len(X), BLOCK_ROWS):
+
+    def work(start: int, stop: int) -> None:
         closeness = X[start:stop] @ centres.T
         closeness -= half_norms
         labels[start:stop] = closeness.argmax(axis=1)
+
+    for _ in run_all(work, split_rows(len(X), BLOCK_ROWS), n_threads):
+        pass
     return labels
 
 

@@ -32,7 +32,7 @@ class VLAD(Encoder):
     random_state : int or None, default 0
         Seed of the draw and of k-means.
     n_jobs : int or None, default None
-        Threads over images; None is all cores. The result does not depend on it.
+        Threads; None is all cores. The result does not depend on it.
 
     Attributes
     ----------
@@ -82,10 +82,10 @@ class VLAD(Encoder):
     def _learn(self, sample: NDArray[np.float32], seed: int, n_threads: int) -> None:
         self.centres_ = kmeans(sample, self.n_clusters, seed, self.max_iter)
 
-    def _sums(self, bag: NDArray[np.float32]) -> NDArray[np.floating]:
+    def _sums(self, bag: NDArray[np.float32], n_threads: int) -> NDArray[np.floating]:
         sums = np.zeros_like(self.centres_)
         counts = np.zeros(len(sums), dtype=np.int64)
-        sum_by_label(bag, nearest(bag, self.centres_), sums, counts)
+        sum_by_label(bag, nearest(bag, self.centres_, n_threads), sums, counts)
         sums -= counts[:, None].astype(np.float32) * self.centres_
         if self.intra:
             lengths = np.linalg.norm(sums, axis=1, keepdims=True)
