@@ -112,6 +112,8 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
             metadata = file.metadata() or {}
     except SafetensorError as error:
         raise ModelFileError(f"{path}: not a model file, or damaged ({error}).") from error
+    if metadata.get("format") == f"{FORMAT}-index":
+        raise ModelFileError(f"{path}: an index, not a model; HammingIndex.load opens it.")
     if metadata.get("format") != FORMAT:
         raise ModelFileError(f"{path}: a safetensors file, but not one of projbank.")
     if not metadata.get("version", "").isdigit():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from projbank import load
+from projbank import HammingIndex, load
 from projbank.cli import main
 
 
@@ -65,6 +65,18 @@ def test_fit_encode_info(projbank, vectors, tmp_path, solver):
     code, out, _ = projbank("info", model)
     assert code == 0
     assert "group sizes" in out
+
+
+def test_info_of_an_index_and_of_a_model_that_is_one(projbank, bank, tmp_path):
+    codes = np.random.default_rng(0).integers(0, 256, (9, 3), dtype=np.uint8)
+    HammingIndex(codes, ids=np.arange(9) * 2, n_bits=20).save(tmp_path / "i.pbi")
+    facts = json.loads(projbank("info", tmp_path / "i.pbi", "--json")[1])
+    assert (facts["kind"], facts["bits"], facts["codes"]) == ("index", 20, 9)
+    assert facts["ids"] == {"least": 0, "most": 16}
+    np.save(tmp_path / "x.npy", np.zeros((2, 5), np.float32))
+    code, _, error = projbank("encode", tmp_path / "i.pbi", tmp_path / "x.npy", "-o", tmp_path / "c.npy")
+    assert code == 2
+    assert "an index, not a model" in error
 
 
 def test_other_file_kinds_give_the_same_codes(projbank, bank, vectors, tmp_path):

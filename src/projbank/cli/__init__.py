@@ -1,4 +1,4 @@
-"""The command line: projbank demo | fit | encode | info."""
+"""The command line: one module per family of commands, all registered in `app`."""
 
 from projbank.cli.app import app, main
 

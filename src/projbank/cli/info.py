@@ -1,4 +1,4 @@
-"""`projbank info`: what a model, a file of codes or a file of vectors holds."""
+"""`projbank info`: what a model, an index, a file of codes or a file of vectors holds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOOK_AT = 1000
 
 
 def info(
-    path: Annotated[Path, typer.Argument(help="A model file, a file of codes or a file of vectors.")],
+    path: Annotated[Path, typer.Argument(help="A model file, an index, a file of codes or a file of vectors.")],
     dataset: Annotated[str | None, typer.Option(help="Name of the array inside an .npz or HDF5 file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -35,11 +35,12 @@ def describe(path: Path, dataset: str | None = None) -> dict[str, Any]:
     """Facts about a file, as JSON values."""
     import numpy as np
 
+    from projbank.search.file import is_index
     from projbank.vectors import first_bytes, open_array, open_vectors
 
     head = first_bytes(path)
     if head[8:9] == b"{":  # safetensors: eight bytes of length, then a JSON header
-        return _describe_model(path)
+        return _describe_index(path) if is_index(path) else _describe_model(path)
     if head.startswith(b"\x93NUMPY"):
         array = open_array(path)
         if array.dtype == np.uint8 and array.ndim == 2 and array.size:
@@ -63,6 +64,16 @@ def _describe_model(path: Path) -> dict[str, Any]:
         facts["loss"] = {"first": float(model.loss_curve_[0]), "last": float(model.loss_curve_[-1])}
     params = {name: value for name, value in metadata["params"].items() if not name.endswith("_")}
     return facts | {"parameters": params, "file bytes": path.stat().st_size}
+
+
+def _describe_index(path: Path) -> dict[str, Any]:
+    from projbank import HammingIndex
+
+    index = HammingIndex.load(path)
+    facts = {"kind": "index", "bits": index.n_bits, "codes": len(index), "file bytes": path.stat().st_size}
+    if len(index):
+        facts["ids"] = {"least": int(index.ids.min()), "most": int(index.ids.max())}
+    return facts
 
 
 def _describe_codes(codes: Any) -> dict[str, Any]:

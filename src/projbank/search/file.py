@@ -77,6 +77,16 @@ def read_index(path: str | os.PathLike[str]) -> IndexContent:
     return IndexContent(codes, ids, n_bits, next_id)
 
 
+def is_index(path: str | os.PathLike[str]) -> bool:
+    """Whether a file says of itself that it is an index of projbank."""
+    try:
+        header, _ = _read_header(Path(path))
+    except IndexFileError:
+        return False
+    metadata = header.get("__metadata__")
+    return isinstance(metadata, dict) and metadata.get("format") == FORMAT
+
+
 def _read_header(path: Path) -> tuple[dict[str, Any], int]:
     """Read the header; give it and the offset of the data behind it."""
     with open(path, "rb") as file:
