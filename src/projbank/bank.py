@@ -7,25 +7,24 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from projbank.codes import code_bytes
 from projbank.coding import Bank
+from projbank.estimator import RowCoder, auto_bits
 from projbank.grouping import GROUPINGS, group_dimensions
 from projbank.learning import joint, paper
-from projbank.modelfile import ModelFile, ModelFileError
+from projbank.modelfile import ModelFileError
 from projbank.neighbors import nearest_neighbors, positive_pairs
 from projbank.params import check_choice, check_int, check_positive, reject
 from projbank.progress import say
 from projbank.threads import thread_count
-from projbank.vectors import ScaledRows, column_statistics, is_hdf5
+from projbank.vectors import ScaledRows, column_statistics
 
 AUTO_GROUPING = {"paper": "kmeans", "joint": "random"}
 
 
-class ProjectionBank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, BaseEstimator):
+class ProjectionBank(RowCoder):
     """Binary codes of very long vectors in one pass: every dimension adds to one bit.
 
     The D dimensions are split into `n_bits` groups; bit p is 1 iff the weighted sum of group p is above its bias. A
@@ -209,36 +208,9 @@ class ProjectionBank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFil
         check_choice(self, "init", self.init, paper.INITS)
         check_int(self, "kmeans_iter", self.kmeans_iter, 1)
 
-    def _check_rows(self, X: Any, reset: bool = False) -> Any:
-        """Check kind and shape without a pass over the data; NaN and infinity are found as the rows are read."""
-        if not reset:
-            if not hasattr(self, "weights_"):
-                check_is_fitted(self)
-            if (  # the checks below cost more than coding one vector
-                type(X) is np.ndarray
-                and X.dtype == np.float32
-                and X.ndim == 2
-                and X.shape[0] > 0
-                and X.shape[1] == self.n_features_in_
-                and not hasattr(self, "feature_names_in_")
-            ):
-                return X
-        if is_hdf5(X):
-            return validate_data(self, X, reset=reset, skip_check_array=True)
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype="numeric",
-            ensure_all_finite=False,
-            ensure_min_samples=2 if reset else 1,
-        )
-
     def _resolve_bits(self, n_features: int) -> int:
         if isinstance(self.n_bits, str):
-            bits = max(1, n_features // 16)
-            return bits if bits < 64 else (bits + 32) // 64 * 64
+            return auto_bits(n_features)
         if self.n_bits > n_features:
             reject(
                 self,
@@ -290,12 +262,6 @@ class ProjectionBank(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFil
     @property
     def _n_features_out(self) -> int:
         return code_bytes(self.n_bits_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags
 
 
 def _sample(curve: NDArray[np.float64]) -> str:

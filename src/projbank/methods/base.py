@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.linalg  # noqa: F401 - its BLAS must be loaded before `_blas` looks
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import ThreadpoolController
 
 from projbank import codes as packed
-from projbank.bank import ProjectionBank
+from projbank.estimator import RowCoder, auto_bits
 from projbank.kernels.methods_pack import pack_above
-from projbank.modelfile import ModelFile, ModelFileError
+from projbank.modelfile import ModelFileError
 from projbank.params import check_int, check_positive, reject
 from projbank.progress import progress
 from projbank.threads import run_all, thread_count
-from projbank.vectors import check_finite, column_statistics, is_hdf5, read_rows, release_pages, row_blocks
+from projbank.vectors import check_finite, column_statistics, read_rows, release_pages, row_blocks
 
 Floats = NDArray[np.float32]
 Arrays = tuple[tuple[str, str, str], ...]
 
 
-class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, BaseEstimator):
+@functools.cache
+def _blas() -> Any:
+    """Handle of NumPy's and SciPy's BLAS; looking for them costs more than coding many rows."""
+    return ThreadpoolController()
+
+
+class Method(RowCoder):
     """A way to make vectors shorter. A subclass learns in `_learn` and codes a block of rows in `_code`.
 
     `_arrays` names what is learnt, with dtype and shape ("D": dimensions, "d": `n_bits_`, "*": any): from it follow
@@ -65,7 +72,9 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, BaseE
         seed = int(check_random_state(self.random_state).randint(2**31))
         n_bits = self._resolve_bits(X.shape[1])
         means, _ = column_statistics(X)  # raises for NaN and infinity
-        with threadpool_limits(1, user_api="blas"):  # work is shared out in blocks: same bits for any number of threads
+        with _blas().limit(
+            limits=1, user_api="blas"
+        ):  # work is shared out in blocks: same bits for any number of threads
             length = self._learn(X, means, n_bits, np.random.default_rng(seed))
         self._set_shape(X.shape[1], length)
         self._derive()
@@ -90,7 +99,7 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, BaseE
             return stop - start
 
         blocks = row_blocks(X.shape[0], X.shape[1], self._block_bytes)
-        with threadpool_limits(1, user_api="blas"), progress("coding", X.shape[0], self.verbose) as advance:
+        with _blas().limit(limits=1, user_api="blas"), progress("coding", X.shape[0], self.verbose) as advance:
             for done in run_all(code, blocks, thread_count(self.n_jobs)):
                 advance(done)
 
@@ -126,28 +135,12 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, BaseE
         if not self.free_length:
             return n_features
         if isinstance(self.n_bits, str):
-            return ProjectionBank()._resolve_bits(n_features)  # one rule for all estimators
+            return auto_bits(n_features)
         return int(self.n_bits)
 
     def _limit_bits(self, n_bits: int, limit: int, why: str) -> None:
         if n_bits > limit:
             reject(self, "n_bits", f"at most {limit}, {why}", n_bits)
-
-    def _check_rows(self, X: Any, reset: bool = False) -> Any:
-        """Check kind and shape without a pass over the data; NaN and infinity are found as the rows are read."""
-        if not reset:
-            check_is_fitted(self)
-        if is_hdf5(X):
-            return validate_data(self, X, reset=reset, skip_check_array=True)
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype="numeric",
-            ensure_all_finite=False,
-            ensure_min_samples=2 if reset else 1,
-        )
 
     def _set_shape(self, n_features: int, n_bits: int) -> None:
         self.n_features_in_, self.n_bits_ = n_features, n_bits
@@ -169,12 +162,6 @@ class Method(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, BaseE
     @property
     def _n_features_out(self) -> int:
         return self.n_bits_
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags
 
 
 class BinaryMethod(Method):
