@@ -1,4 +1,4 @@
-"""Packing: the signs of real numbers against thresholds as bits, eight at a time."""
+"""Packing: the signs of real numbers against thresholds as bits, 32 at a time."""
 
 from __future__ import annotations
 
@@ -11,30 +11,50 @@ from numba.extending import intrinsic
 
 from projbank.kernels.jit import kernel
 
-_i8 = ir.IntType(8)
+_i8, _i64 = ir.IntType(8), ir.IntType(64)
 _v8 = ir.VectorType(ir.FloatType(), 8)
 
 
-@intrinsic
-def _above8(typing: Any, values: Any, thresholds: Any) -> Any:
-    """Return a byte: bit k tells whether the k-th of 8 numbers at one address is above that at another."""
+def _load(builder: Any, address: Any, k: int) -> Any:
+    """The k-th vector of 8 numbers from an address on."""
+    return builder.load(builder.inttoptr(builder.add(address, _i64(32 * k)), _v8.as_pointer()), align=4)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        left, right = (builder.load(builder.inttoptr(at, _v8.as_pointer()), align=4) for at in args)
-        return builder.bitcast(builder.fcmp_ordered(">", left, right), _i8)
 
-    return types.uint8(types.intp, types.intp), generate
+def _mask(builder: Any, flags: Any) -> Any:
+    return builder.bitcast(flags, _i8)
 
 
 @intrinsic
-def _bad8(typing: Any, values: Any) -> Any:
-    """Return a byte: bit k tells whether the k-th of 8 numbers at an address is NaN or infinite (v - v is not 0)."""
+def _above32(typing: Any, values: Any, thresholds: Any, codes: Any) -> Any:
+    """Store 4 bytes: which of 32 numbers are above their thresholds; all arguments are addresses.
+
+    Return a byte that is not 0 where a number is NaN or infinite: v - v is then not 0.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        numbers = builder.load(builder.inttoptr(args[0], _v8.as_pointer()), align=4)
-        return builder.bitcast(
-            builder.fcmp_unordered("!=", builder.fsub(numbers, numbers), ir.Constant(_v8, [0.0] * 8)), _i8
-        )
+        values, thresholds, codes = args
+        odd = ir.Constant(_v8, [0.0] * 8)
+        for k in range(4):
+            numbers = _load(builder, values, k)
+            above = builder.fcmp_ordered(">", numbers, _load(builder, thresholds, k))
+            place = builder.inttoptr(builder.add(codes, _i64(k)), _i8.as_pointer())
+            builder.store(_mask(builder, above), place, align=1)
+            odd = builder.fadd(odd, builder.fsub(numbers, numbers))
+        return _mask(builder, builder.fcmp_unordered("!=", odd, ir.Constant(_v8, [0.0] * 8)))
+
+    return types.uint8(*(types.intp,) * 3), generate
+
+
+@intrinsic
+def _bad32(typing: Any, values: Any) -> Any:
+    """Return a byte that is not 0 where one of the 32 numbers at an address is NaN or infinite."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        odd = ir.Constant(_v8, [0.0] * 8)
+        for k in range(4):
+            numbers = _load(builder, args[0], k)
+            odd = builder.fadd(odd, builder.fsub(numbers, numbers))
+        return _mask(builder, builder.fcmp_unordered("!=", odd, ir.Constant(_v8, [0.0] * 8)))
 
     return types.uint8(types.intp), generate
 
@@ -47,24 +67,23 @@ _NUMBERS = "Array(float32, 1, 'C', readonly=True)"
 def pack_above(values, thresholds, codes):
     """codes[i] = packed bits (values[i, p] > thresholds[p]); False if any of the values is NaN or infinite.
 
-    values (n, at least d) float32 with adjacent columns, thresholds (d,), codes (n, ceil(d / 8)).
+    values (n, at least d) float32, thresholds (d,), codes (n, ceil(d / 8)), the first and last with adjacent columns.
     """
     n_bits = thresholds.size
-    whole = n_bits // 8 * 8
+    whole = n_bits // 32 * 32
     bad = np.uint8(0)
     thresholds_at = thresholds.ctypes.data
     for i in range(values.shape[0]):
         at = values.ctypes.data + i * values.strides[0]
-        for first in range(0, whole, 8):
-            codes[i, first >> 3] = _above8(at + 4 * first, thresholds_at + 4 * first)
-            bad |= _bad8(at + 4 * first)
-        if whole < n_bits:
+        codes_at = codes.ctypes.data + i * codes.strides[0]
+        for first in range(0, whole, 32):
+            bad |= _above32(at + 4 * first, thresholds_at + 4 * first, codes_at + (first >> 3))
+        for first in range(whole, n_bits, 8):
             byte = np.uint8(0)
-            for k in range(n_bits - whole):
-                value = values[i, whole + k]
-                byte |= np.uint8(value > thresholds[whole + k]) << np.uint8(k)
-                bad |= np.uint8(value - value != 0)
-            codes[i, whole >> 3] = byte
+            for p in range(first, min(first + 8, n_bits)):
+                byte |= np.uint8(values[i, p] > thresholds[p]) << np.uint8(p - first)
+                bad |= np.uint8(values[i, p] - values[i, p] != 0)
+            codes[i, first >> 3] = byte
     return bad == 0
 
 
@@ -72,12 +91,12 @@ def pack_above(values, thresholds, codes):
 def all_finite(rows):
     """Whether no number of the rows (n, D), adjacent columns, is NaN or infinite."""
     n_features = rows.shape[1]
-    whole = n_features // 8 * 8
+    whole = n_features // 32 * 32
     bad = np.uint8(0)
     for i in range(rows.shape[0]):
         at = rows.ctypes.data + i * rows.strides[0]
-        for j in range(0, whole, 8):
-            bad |= _bad8(at + 4 * j)
+        for j in range(0, whole, 32):
+            bad |= _bad32(at + 4 * j)
         for j in range(whole, n_features):
             bad |= np.uint8(rows[i, j] - rows[i, j] != 0)
     return bad == 0

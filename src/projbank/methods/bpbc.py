@@ -140,9 +140,8 @@ class BPBC(BinaryMethod):
         self.n_iter_ = len(self.objective_curve_) - 1
 
     def _project(self, rows: Floats) -> Floats:
-        matrices = self._as_matrices(rows)
-        halves = matrices.reshape(-1, matrices.shape[2]) @ self.right_
-        return np.matmul(self.left_.T, halves.reshape(len(rows), len(self.left_), -1)).reshape(len(rows), -1)
+        halves = np.matmul(self.left_.T, self._as_matrices(rows))
+        return (halves.reshape(-1, len(self.right_)) @ self.right_).reshape(len(rows), -1)
 
 
 def _plus_minus(signs: NDArray[np.bool_]) -> Floats:
