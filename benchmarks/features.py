@@ -45,7 +45,8 @@ def measure_dense_sift() -> list[dict[str, Any]]:
                 "opencv": opencv,
                 "dense": functools.partial(dense.compute, photo),
                 "default": functools.partial(DenseSIFT(n_jobs=1).compute, photo),
-            }
+            },
+            turns=25,
         )
         spent = {what: f"{1e3 * time:.2f} ms" for what, time in times.items()}
         print(f"{name}: {len(vectors)} descriptors in {spent['dense']}, OpenCV {spent['opencv']}")
