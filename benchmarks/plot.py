@@ -1,6 +1,8 @@
 """Draw the picture of the README from the result files: what coding one vector costs, in plain reads of it.
 
     python -m benchmarks.plot [--input benchmarks/results/encode.json] [--output docs/pictures/coding-cost.png]
+
+Needs Matplotlib, which the extra `dev` brings.
 """
 
 from __future__ import annotations
