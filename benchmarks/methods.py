@@ -27,6 +27,7 @@ LENGTHS = (3200, 4000, 6400, 8000)
 MANY, FEW = 256, 32
 DENSE = ("pca", "rr", "rr+pq", "lsh", "itq", "sph", "pq")
 KMEANS_ITER = 5
+SIZES = ((32_000, 2000), (170_400, 8520))
 
 
 def best_cpu(runs: dict[str, Callable[[], object]], turns: int = 5) -> dict[str, float]:
@@ -42,10 +43,10 @@ def best_cpu(runs: dict[str, Callable[[], object]], turns: int = 5) -> dict[str,
     return times
 
 
-def fisher_like(n: int, rng: np.random.Generator) -> Any:
+def fisher_like(n: int, n_features: int, rng: np.random.Generator) -> Any:
     """Unit vectors near a space of 100 dimensions, with signed square roots as Fisher vectors have."""
-    X = rng.standard_normal((n, 100), dtype=np.float32) @ rng.standard_normal((100, DIMENSIONS), dtype=np.float32)
-    X += 5 * rng.standard_normal((n, DIMENSIONS), dtype=np.float32)
+    X = rng.standard_normal((n, 100), dtype=np.float32) @ rng.standard_normal((100, n_features), dtype=np.float32)
+    X += 5 * rng.standard_normal((n, n_features), dtype=np.float32)
     X = np.sign(X) * np.sqrt(np.abs(X))
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
@@ -137,10 +138,34 @@ def peer_ratios(X: Any) -> list[dict[str, Any]]:
     ]
 
 
+def size_row(name: str, n_bits: int | None, X: Any) -> dict[str, Any]:
+    """Whether a method fits and codes vectors of another size."""
+    method, training = fitted(name, n_bits, X, max_iter=2)
+    codes = method.transform(X)
+    cell = {
+        "method": name,
+        "dimensions": X.shape[1],
+        "bits": int(method.n_bits_),
+        "training_seconds": round(training, 2),
+    }
+    print(f"{name:<12} {X.shape[1]} dimensions, {cell['bits']} bits: codes {codes.shape}, {training:.1f} s", flush=True)
+    return cell
+
+
+def refusal() -> str:
+    """What ITQ says at the paper's largest size, where it can't run."""
+    X = np.broadcast_to(np.float32(1), (4000, 170_400))  # takes no memory
+    try:
+        METHODS["itq"](10_000).fit(X)
+    except MemoryError as error:
+        return str(error)
+    raise RuntimeError("ITQ did not refuse.")
+
+
 def main() -> None:
     path = result_path("methods")
     rng = np.random.default_rng(0)
-    X = fisher_like(MANY, rng)
+    X = fisher_like(MANY, DIMENSIONS, rng)
     start = time.perf_counter()
     faiss.omp_set_num_threads(1)
     with threadpool_limits(1):
@@ -149,10 +174,19 @@ def main() -> None:
     cells = []
     for name, cls in METHODS.items():
         cells += [cost_row(name, n_bits, X) for n_bits in (LENGTHS if cls.free_length else (None,))]
+    sizes = []
+    for n_features, n_bits in SIZES:
+        few = fisher_like(FEW, n_features, rng)
+        sizes += [size_row(name, n_bits if cls.free_length else None, few) for name, cls in METHODS.items()]
+    message = refusal()
+    print(message)
     minutes = (time.perf_counter() - start) / 60
     print(f"{minutes:.1f} minutes")
     facts = {"dimensions": DIMENSIONS, "training vectors": TRAINING, "k-means rounds": KMEANS_ITER}
-    write_result(path, {**facts, "minutes": round(minutes, 1), "ratios": ratios, "costs": cells})
+    write_result(
+        path,
+        {**facts, "minutes": round(minutes, 1), "ratios": ratios, "costs": cells, "other sizes": sizes, "ITQ": message},
+    )
 
 
 if __name__ == "__main__":

@@ -99,3 +99,4 @@ def test_bad_options_are_one_line(projbank, files, words, message):
     assert out == ""
     assert message in err
     assert len(err.splitlines()) == 1
+    assert not files[-1].exists()

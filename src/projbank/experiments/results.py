@@ -34,27 +34,23 @@ class ResultFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.records: list[Record] = []
-        if self.path.exists():
-            self.records = read_results(self.path)
-        else:
-            self._write()
+        if not self.path.parent.is_dir():  # told before the work, not after it
+            raise FileNotFoundError(f"cannot write {self.path}: there is no folder {self.path.parent}")
+        known = read_results(self.path) if self.path.exists() else []
+        self._cells = {_key_text(record): record for record in known}
+
+    @property
+    def records(self) -> list[Record]:
+        """All records, oldest cell first."""
+        return list(self._cells.values())
 
     def find(self, key: Record) -> Record | None:
         """Find the record of a cell, if it was measured."""
-        wanted = _key_text(key)
-        return next((record for record in self.records if _key_text(record) == wanted), None)
+        return self._cells.get(_key_text(key))
 
     def put(self, record: Record) -> None:
         """Add a record, or replace that of the same cell, and write the file."""
-        old = self.find(record)
-        if old is None:
-            self.records.append(record)
-        else:
-            self.records[self.records.index(old)] = record
-        self._write()
-
-    def _write(self) -> None:
+        self._cells[_key_text(record)] = record
         with atomic_path(self.path) as temporary:
             text = json.dumps({"format": FORMAT, "version": VERSION, "cells": self.records}, indent=1)
             temporary.write_text(text + "\n", encoding="utf-8")
