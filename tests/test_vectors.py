@@ -66,6 +66,13 @@ def test_column_statistics():
     assert deviations[2] == 0
 
 
+def test_columns_whose_squares_would_overflow_are_refused():
+    X = np.ones((20, 3), np.float32)
+    X[:, 1] = np.linspace(-1e20, 1e20, 20)
+    with pytest.raises(ValueError, match="X is too large in column 1: scale it"):
+        column_statistics(X)
+
+
 def test_check_finite_names_the_place():
     X = np.zeros((4, 5), np.float32)
     check_finite(X)

@@ -17,6 +17,9 @@ from projbank.threads import split_rows
 BLOCK_BYTES = 32 << 20
 """How many bytes of float32 rows are held at a time where rows are converted or read from disk."""
 
+LARGEST = 1e12
+"""Largest root mean square of a column that can be learnt from: sums of squares must fit into float32."""
+
 
 def row_blocks(n_rows: int, n_features: int, budget: int = BLOCK_BYTES) -> list[tuple[int, int]]:
     """Cut the rows into (start, stop) blocks of at most `budget` bytes, whole tiles of 8 rows where possible."""
@@ -76,7 +79,7 @@ def is_hdf5(X: Any) -> bool:
 
 
 def column_statistics(X: Any, name: str = "X") -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means and standard deviations of the columns, (D,) float64 each; raises for the first NaN or infinity.
+    """Means and standard deviations of the columns, (D,) float64 each; raises for the first NaN, infinity or excess.
 
     A column whose values are all the same has deviation exactly 0.
     """
@@ -88,12 +91,18 @@ def column_statistics(X: Any, name: str = "X") -> tuple[NDArray[np.float64], NDA
         rows = read_rows(X, start, stop)
         check_finite(rows, start, name)
         for part in np.array_split(rows, max(1, len(rows) // 16)):
-            offsets = part - first
-            sums += offsets.sum(axis=0)
-            squares += np.einsum("ij,ij->j", offsets, offsets)
+            differences = part - first
+            sums += differences.sum(axis=0)
+            squares += np.einsum("ij,ij->j", differences, differences)
         release_pages(rows)
-    means = sums / n_rows
-    return first + means, np.sqrt(np.maximum(squares / n_rows - means**2, 0.0))
+    offsets = sums / n_rows
+    means, deviations = first + offsets, np.sqrt(np.maximum(squares / n_rows - offsets**2, 0.0))
+    largest = int(np.argmax(np.hypot(means, deviations)))
+    if np.hypot(means[largest], deviations[largest]) > LARGEST:
+        raise ValueError(
+            f"{name} is too large in column {largest}: scale it to a root mean square of at most {LARGEST:g}."
+        )
+    return means, deviations
 
 
 def release_pages(block: NDArray[Any]) -> None:
