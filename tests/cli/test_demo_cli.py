@@ -29,7 +29,7 @@ def test_demo_searches_images_and_draws_what_it_found(monkeypatch, capsys, tmp_p
     dimensions = re.search(r"Fisher vectors of (\d+) dimensions", out)
     assert dimensions is not None
     assert int(dimensions.group(1)) >= 10_000
-    scores = [float(score) for score in re.findall(r"(?:floats|bank\)?) +│ \d+ +│ (\d\.\d+)", out)]
+    scores = [float(score) for score in re.findall(r"(?:floats|bank|paper's) +│ \d+ +│ (\d\.\d+)", out)]
     assert len(scores) == 3
     assert min(scores) > 0.8  # a third of the gallery would be right by chance
     sheet = cv2.imread(str(tmp_path / "found.png"))

@@ -48,7 +48,7 @@ def demo(
         f"{vectors.shape[1]} dimensions (codebook {learning:.1f} s, {1e3 * encoding / len(images):.1f} ms per image)"
     )
 
-    table = Table("method", "bytes per vector", "precision@50", "training s", "coding us", "search us per query")
+    table = Table("method", "bytes", "precision@50", "training s", "coding us", "search us")
 
     def add(name: str, size: float, ids: Any, training: float, coding: float, search: float) -> None:
         score = precision_at_k(ids, labels[gallery], labels[queries], N_RESULTS)
@@ -57,7 +57,7 @@ def demo(
     exact = NearestNeighbors(n_neighbors=N_RESULTS, algorithm="brute").fit(vectors[gallery])
     by_floats, seconds = _timed(lambda: exact.kneighbors(vectors[queries], return_distance=False))
     add("original floats", 4 * vectors.shape[1], by_floats, 0, 0, 1e6 * seconds / len(queries))
-    for name, solver in (("BPB (the paper's bank)", "paper"), ("joint bank", "joint")):
+    for name, solver in (("BPB, the paper's", "paper"), ("joint bank", "joint")):
         bank = ProjectionBank(bits, solver=solver, random_state=seed, n_jobs=jobs, verbose=verbosity(False, 0))
         bank, training = _timed(lambda bank=bank: bank.fit(vectors[gallery]))
         bank.transform(vectors[:8])  # the first call compiles
