@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import os
-import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +11,8 @@ from typing import Any
 
 import numba
 import numpy as np
+
+from projbank.experiments.results import stamp
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -47,15 +46,6 @@ def best_seconds(runs: dict[str, Callable[[], object]], turns: int = 7) -> dict[
     return {name: min(turn[name] for turn in times) for name in runs}
 
 
-def machine() -> dict[str, Any]:
-    cpu = platform.processor() or "unknown"
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line.partition(":")[2] for line in info.read_text().splitlines() if line.startswith("model name")]
-        cpu = names[0].strip() if names else cpu
-    return {"cpu": cpu, "cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
-
-
 def result_path(name: str) -> Path:
     """Read the one option that every benchmark has: where the result goes."""
     parser = argparse.ArgumentParser(description=f"Run the benchmark {name!r} and write its result as JSON.")
@@ -66,9 +56,8 @@ def result_path(name: str) -> Path:
 
 def write_result(path: Path, result: dict[str, Any]) -> None:
     """Write a result with machine and date, and print its rows."""
-    stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"date": stamp, "machine": machine(), **result}, indent=1) + "\n")
+    path.write_text(json.dumps(stamp() | result, indent=1) + "\n")
     print(f"written to {path}")
 
 
