@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.common import as_words, best_seconds, plain_read, report, result_path, row, write_result
 from projbank import ProjectionBank
 from projbank.kernels.encode import code_rows, margin_rows, transposed_product
+from projbank.threads import run_all
 
 DIMENSIONS, ROWS, PEER_ROWS, DENSE_ROWS = 64_000, 2_000, 200, 64
 
@@ -36,6 +37,7 @@ def measure(n_bits: int, X: Any, rng: np.random.Generator) -> list[dict[str, Any
     two = ProjectionBank(n_jobs=2)
     two.__dict__.update({name: value for name, value in vars(bank).items() if name != "n_jobs"})
     words = as_words(X)
+    halves = [(words[: len(words) // 2],), (words[len(words) // 2 :],)]
     one_row = np.ascontiguousarray(X[:1])
 
     matrix = sp.csr_array((bank.weights_, (bank.labels_, np.arange(DIMENSIONS))), shape=(n_bits, DIMENSIONS))
@@ -50,6 +52,7 @@ def measure(n_bits: int, X: Any, rng: np.random.Generator) -> list[dict[str, Any
     with threadpool_limits(1):
         per_row = {
             "read": ROWS,
+            "read, two threads": ROWS,
             "codes": ROWS,
             "margins": ROWS,
             "transposed": ROWS,
@@ -64,6 +67,7 @@ def measure(n_bits: int, X: Any, rng: np.random.Generator) -> list[dict[str, Any
         times = best_seconds(
             {
                 "read": lambda: plain_read(words),
+                "read, two threads": lambda: list(run_all(plain_read, halves, 2)),
                 "codes": lambda: code_rows(X, *arrays, codes),
                 "margins": lambda: margin_rows(X, *arrays, margins),
                 "transposed": lambda: transposed_product(X, arrays[0], margins, 0, DIMENSIONS, slopes),
@@ -86,6 +90,7 @@ def measure(n_bits: int, X: Any, rng: np.random.Generator) -> list[dict[str, Any
         row(f"{bits}: transposed product / plain read", cost["transposed"] / read),
         row(f"{bits}: a single row, kernel / plain read", cost["one row, kernel"] / read, most=6),
         row(f"{bits}: a single row, transform / plain read", cost["one row, transform"] / read, most=15),
+        row(f"{bits}: plain read, one thread / two threads", read / cost["read, two threads"]),
         row(f"{bits}: one thread / two threads", cost["transform"] / cost["two threads"], least=1.7),
         row(f"{bits}: scipy.sparse / codes", cost["sparse"] / cost["codes"], least=15),
         row(f"{bits}: CBE by scipy.fft / codes", cost["circulant"] / cost["codes"], least=20),

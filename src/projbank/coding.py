@@ -14,6 +14,7 @@ from projbank.progress import progress
 from projbank.threads import run_all
 from projbank.vectors import check_finite, read_rows, release_pages, row_blocks
 
+_BLOCK_BYTES = 4 << 20
 _SMALL = 1 << 21
 """Numbers below which rows are coded at once: starting threads would cost more than it wins."""
 
@@ -54,5 +55,5 @@ class Bank:
             code(0, n_rows)
             return
         with progress("coding", n_rows, verbose) as advance:
-            for done in run_all(code, row_blocks(n_rows, n_features), n_threads):
+            for done in run_all(code, row_blocks(n_rows, n_features, _BLOCK_BYTES), n_threads):
                 advance(done)

@@ -13,6 +13,8 @@ import scipy.sparse as sp
 
 from projbank import HammingIndex, load
 from projbank.cli import main
+from projbank.features import VLAD
+from projbank.methods import METHODS
 
 
 @pytest.fixture
@@ -77,6 +79,29 @@ def test_info_of_an_index_and_of_a_model_that_is_one(projbank, bank, tmp_path):
     code, _, error = projbank("encode", tmp_path / "i.pbi", tmp_path / "x.npy", "-o", tmp_path / "c.npy")
     assert code == 2
     assert "an index, not a model" in error
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_encode_with_every_method(projbank, vectors, tmp_path, name):
+    X = np.load(vectors)
+    length = {"n_bits": 20} if METHODS[name].free_length else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = METHODS[name](**length).fit(X)
+    model.save(tmp_path / "m")
+    assert projbank("encode", tmp_path / "m", vectors, "-o", tmp_path / "c.npy")[0] == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "c.npy"), model.transform(X))
+
+
+def test_models_that_do_not_code_vectors_are_refused(projbank, vectors, tmp_path):
+    VLAD(2).fit([np.random.default_rng(0).standard_normal((30, 64)).astype(np.float32)]).save(tmp_path / "vlad")
+    code, _, error = projbank("encode", tmp_path / "vlad", vectors, "-o", tmp_path / "c.npy")
+    assert code == 2
+    assert "holds a VLAD, which does not code vectors" in error
+    METHODS["pca"](5).fit(np.load(vectors)).save(tmp_path / "pca")
+    code, _, error = projbank("encode", tmp_path / "pca", vectors, "--margins", "-o", tmp_path / "c.npy")
+    assert code == 2
+    assert "holds a PCA, which has no margins" in error
 
 
 def test_other_file_kinds_give_the_same_codes(projbank, bank, vectors, tmp_path):

@@ -43,6 +43,28 @@ def test_loss_and_gradient_equal_the_sum_over_all_pairs(kind, n):
         assert kinks[t] == at_zero
 
 
+def test_neighbours_of_many_blocks():
+    """More samples than neighbours are visited at a time; the sums over all pairs are written out in NumPy."""
+    rng = np.random.default_rng(8)
+    n = 9000
+    edges = sp.random_array((n, n), density=5e-4, rng=rng, format="csr")
+    graph = (edges + edges.T + sp.eye_array(n, format="csr")).tocsr()
+    graph.sort_indices()
+    F = rng.standard_normal((n, GROUPS)).astype(np.float32)
+    G, losses, kinks = np.empty_like(F), np.empty(GROUPS), np.empty(GROUPS, np.int64)
+    pair_hinge(F, graph.indptr.astype(np.int64), graph.indices.astype(np.int32), G, losses, kinks)
+    f = F[:, 2].astype(float)
+    products = np.outer(f, f)
+    hinges = np.maximum(0, 1 + products)
+    slope = 2 * (products > -1) @ f
+    rows, columns = graph.nonzero()
+    s = f[rows] * f[columns]
+    total = hinges.sum() + (np.maximum(0, 1 - s) - np.maximum(0, 1 + s)).sum()
+    np.subtract.at(slope, rows, 2 * ((s < 1).astype(float) + (s > -1)) * f[columns])
+    assert losses[2] == pytest.approx(total, rel=1e-6)
+    np.testing.assert_allclose(G[:, 2], slope, rtol=1e-5, atol=0.01)
+
+
 def test_complete_and_empty_graphs():
     rng = np.random.default_rng(5)
     F = rng.standard_normal((30, GROUPS)).astype(np.float32)

@@ -87,7 +87,7 @@ def fit(
 
 
 def encode(
-    bank: Annotated[Path, typer.Argument(help="Model file of a bank.")],
+    bank: Annotated[Path, typer.Argument(help="Model file of a bank, or of any method of projbank.methods.")],
     vectors: Annotated[Path, typer.Argument(help="Vectors: .npy, .npz or HDF5, one vector per row.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write (.npy).")],
     margins: Annotated[bool, typer.Option("--margins", help="Write float32 margins instead of packed bits.")] = False,
@@ -99,24 +99,29 @@ def encode(
     """Code a file of vectors; the file is read in blocks, so it may be larger than memory."""
     import numpy as np
 
-    from projbank.codes import code_bytes
+    from projbank.estimator import RowCoder
     from projbank.files import atomic_path
     from projbank.modelfile import load
     from projbank.vectors import open_vectors
 
     model = load(bank)
+    if not isinstance(model, RowCoder):
+        raise ValueError(f"{bank}: holds a {type(model).__name__}, which does not code vectors.")
+    if margins and not hasattr(model, "decision_function"):
+        raise ValueError(f"{bank}: holds a {type(model).__name__}, which has no margins.")
     X = open_vectors(vectors, dataset)
     if X.shape[1] != model.n_features_in_:
         raise ValueError(f"{vectors}: vectors have {X.shape[1]} dimensions, but {bank} expects {model.n_features_in_}.")
     model.set_params(n_jobs=jobs, verbose=verbosity(quiet, verbose))
-    width, dtype = (model.n_bits_, np.float32) if margins else (code_bytes(model.n_bits_), np.uint8)
+    real = margins or getattr(model, "distance", "hamming") == "l2"
+    width, dtype = (model.n_bits_ if margins else model._n_features_out), (np.float32 if real else np.uint8)
     with atomic_path(output) as temporary:
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=(X.shape[0], width))
         model.write(X, out)
         out.flush()
         del out
-    what = f"margins of {model.n_bits_} bits" if margins else f"codes of {model.n_bits_} bits ({width} bytes)"
-    print(f"{output}: {X.shape[0]} {what}")
+    what = f"margins of {model.n_bits_} bits" if margins else "codes"
+    print(f"{output}: {X.shape[0]} {what}, {width * dtype().itemsize} bytes each")
 
 
 def _bits(text: str) -> int | str:

@@ -104,14 +104,16 @@ def _dot_columns(typing: Any, x: Any, row_bytes: Any, labels: Any, slopes: Any, 
 
 @intrinsic
 def _above(typing: Any, sums: Any, bias: Any) -> Any:
-    """Return a mask of 8 bits: which of the 8 numbers at the address `sums` are above `bias`."""
+    """Return 16 bits: which of the 8 numbers at the address `sums` are above `bias`, then which are NaN or infinite."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         numbers = builder.load(_pointer(builder, args[0], _v8), align=4)
         spread = builder.insert_element(ir.Constant(_v8, ir.Undefined), args[1], _i32(0))
         spread = _shuffle(builder, spread, spread, [0] * 8)
-        mask = builder.fcmp_ordered(">", numbers, spread)
-        return builder.zext(builder.bitcast(mask, _i8), _i64)
+        difference = builder.fsub(numbers, numbers)  # NaN for NaN and infinity
+        masks = builder.fcmp_ordered(">", numbers, spread), builder.fcmp_unordered("uno", difference, difference)
+        above, bad = (builder.zext(builder.bitcast(mask, _i8), _i64) for mask in masks)
+        return builder.or_(above, builder.shl(bad, _i64(8)))
 
     return types.uint64(types.intp, types.float32), generate
 
@@ -125,6 +127,14 @@ def _transpose_bits(x):
     x ^= t ^ (t << np.uint64(14))
     t = (x ^ (x >> np.uint64(28))) & np.uint64(0x00000000F0F0F0F0)
     return x ^ t ^ (t << np.uint64(28))
+
+
+@njit
+def _tile_memory(n_bits):
+    """(n_bits, 8) float32 at the start of a cache line, so that no group's 8 numbers lie across two lines."""
+    buffer = np.empty(8 * n_bits + 16, np.float32)
+    start = -buffer.ctypes.data % 64 // 4
+    return buffer[start : start + 8 * n_bits].reshape(n_bits, 8)
 
 
 @njit
@@ -153,24 +163,37 @@ def _sum_row(X, i, labels, weights, sums):
 @njit
 def _all_finite(numbers):
     """Whether a contiguous array has no NaN or infinity: those have the largest exponents (integers vectorise)."""
+    flat = numbers.reshape(-1).view(np.int32)
     largest = np.int32(0)
-    for bits in numbers.view(np.int32).ravel():
-        largest = max(largest, bits & np.int32(0x7FFFFFFF))
+    for i in range(flat.size):
+        largest = max(largest, flat[i] & np.int32(0x7FFFFFFF))
     return largest < np.int32(0x7F800000)
 
 
 @njit
 def _pack_tile(sums, biases, codes, i):
-    """Bits sums[p, s] > biases[p] of 8 rows s into codes[i + s]."""
+    """Bits sums[p, s] > biases[p] of 8 rows s into codes[i + s]; returns whether all sums are finite."""
     n_bits = biases.size
+    byte = np.uint64(255)
+    bad = np.uint64(0)
     at = sums.ctypes.data
+    whole = n_bits // 8 * 8
     for first in range(0, n_bits, 8):
         block = np.uint64(0)
-        for k in range(min(8, n_bits - first)):
-            block |= _above(at + 32 * (first + k), biases[first + k]) << np.uint64(8 * k)
+        if first < whole:  # a constant bound, so that the loop is unrolled
+            for k in range(8):
+                masks = _above(at + 32 * (first + k), biases[first + k])
+                block |= (masks & byte) << np.uint64(8 * k)
+                bad |= masks
+        else:
+            for k in range(n_bits - first):
+                masks = _above(at + 32 * (first + k), biases[first + k])
+                block |= (masks & byte) << np.uint64(8 * k)
+                bad |= masks
         block = _transpose_bits(block)
         for s in range(8):
-            codes[i + s, first >> 3] = np.uint8((block >> np.uint64(8 * s)) & np.uint64(255))
+            codes[i + s, first >> 3] = np.uint8((block >> np.uint64(8 * s)) & byte)
+    return bad <= byte
 
 
 @njit
@@ -199,11 +222,10 @@ def code_rows(X, labels, weights, biases, codes):
     finite = True
     tiled = n_rows // 8 * 8
     if tiled:
-        sums = np.empty((biases.size, 8), np.float32)
+        sums = _tile_memory(biases.size)
         for i in range(0, tiled, 8):
             _sum_tile(X, i, labels, weights, sums)
-            _pack_tile(sums, biases, codes, i)
-            finite &= _all_finite(sums)
+            finite &= _pack_tile(sums, biases, codes, i)
     if tiled < n_rows:
         row_sums = np.empty(biases.size, np.float32)
         for i in range(tiled, n_rows):
@@ -220,7 +242,7 @@ def margin_rows(X, labels, weights, biases, margins):
     finite = True
     tiled = n_rows // 8 * 8
     if tiled:
-        sums = np.empty((n_bits, 8), np.float32)
+        sums = _tile_memory(n_bits)
         for i in range(0, tiled, 8):
             _sum_tile(X, i, labels, weights, sums)
             finite &= _all_finite(sums)
@@ -245,7 +267,7 @@ def transposed_product(X, labels, slopes, first, last, out):
     n_rows, n_bits = slopes.shape
     tiled = n_rows // 8 * 8
     whole = first + (last - first) // 8 * 8
-    tile = np.empty((n_bits, 8), np.float32)
+    tile = _tile_memory(n_bits)
     tile_at, labels_at, out_at = tile.ctypes.data, labels.ctypes.data, out.ctypes.data
     out[first:last] = 0
     for i in range(0, tiled, 8):

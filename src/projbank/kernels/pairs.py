@@ -18,6 +18,9 @@ from projbank.kernels.jit import kernel
 GROUPS = 16
 """Groups in a tile: one cache line of float32 per sample."""
 
+_NEIGHBOR_ROWS = 4096
+"""Samples whose margins (256 kB) serve as neighbours at a time: they stay in the second-level cache."""
+
 _DIGIT = 11
 _BUCKETS = 1 << _DIGIT
 
@@ -93,7 +96,7 @@ def _all_negative(F, t, G, keys, spare, counts, values, prefix):
 def pair_hinge(F, indptr, indices, G, losses, kinks):
     """losses[t] = H of column t, G = dH/dF, kinks[t] = number of pairs whose hinge sits exactly at 0.
 
-    F and G (N, 16) float32; indptr, indices: CSR of the positive pairs, symmetric, with the diagonal. A positive pair
+    F and G (N, 16) float32; indptr, indices: CSR of the positive pairs, symmetric, sorted, with the diagonal. A positive pair
     replaces max(0, 1 + s) by max(0, 1 - s), s = f_i f_j: the loss changes by -s - clip(s, -1, 1), the slope in f_i by
     -2 (1 + [|s| < 1]) f_j over both orders of the pair.
     """
@@ -107,22 +110,29 @@ def pair_hinge(F, indptr, indices, G, losses, kinks):
     slope = np.empty(GROUPS, np.float32)
     change = np.empty(GROUPS, np.float32)
     corner = np.empty(GROUPS, np.int32)
-    for i in range(n):
-        slope[:] = 0
-        change[:] = 0
-        corner[:] = 0
-        for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
+    cursors = indptr[:-1].copy()
+    for end in range(_NEIGHBOR_ROWS, n + _NEIGHBOR_ROWS, _NEIGHBOR_ROWS):
+        for i in range(n):
+            e, last = cursors[i], indptr[i + 1]
+            if e == last or indices[e] >= end:
+                continue
+            slope[:] = 0
+            change[:] = 0
+            corner[:] = 0
+            while e < last and indices[e] < end:
+                j = indices[e]
+                for t in range(GROUPS):
+                    other = F[j, t]
+                    s = F[i, t] * other
+                    change[t] -= s + min(max(s, -one), one)
+                    slope[t] += other + (other if abs(s) < one else np.float32(0))
+                    corner[t] += np.int32(s == one) - np.int32(s == -one)
+                e += 1
+            cursors[i] = e
             for t in range(GROUPS):
-                other = F[j, t]
-                s = F[i, t] * other
-                change[t] -= s + min(max(s, -one), one)
-                slope[t] += other + (other if abs(s) < one else np.float32(0))
-                corner[t] += np.int32(s == one) - np.int32(s == -one)
-        for t in range(GROUPS):
-            G[i, t] -= two * slope[t]
-            losses[t] += change[t]
-            kinks[t] += corner[t]
+                G[i, t] -= two * slope[t]
+                losses[t] += change[t]
+                kinks[t] += corner[t]
 
 
 @kernel(

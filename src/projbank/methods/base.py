@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -31,7 +32,7 @@ def _blas() -> Any:
     return ThreadpoolController()
 
 
-class Method(RowCoder):
+class Method(RowCoder, ABC):
     """A way to make vectors shorter. A subclass learns in `_learn` and codes a block of rows in `_code`.
 
     `_arrays` names what is learnt, with dtype and shape ("D": dimensions, "d": `n_bits_`, "*": any): from it follow
@@ -115,13 +116,13 @@ class Method(RowCoder):
         check_is_fitted(self)
         return sum(getattr(self, name).nbytes for name, _, _ in self._arrays if name not in self._not_for_coding)
 
+    @abstractmethod
     def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         """Learn from checked rows; returns the length of the code in bits or numbers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _code(self, rows: Floats, out: NDArray[Any]) -> bool:
         """Code a block of rows; returns False where what was computed has a NaN or infinity."""
-        raise NotImplementedError
 
     def _derive(self) -> None:
         """Set what follows from the learnt arrays."""
@@ -180,9 +181,9 @@ class BinaryMethod(Method):
         self.write(X, margins)
         return margins
 
+    @abstractmethod
     def _project(self, rows: Floats) -> Floats:
         """Projections of a block, (n, at least n_bits) with adjacent columns."""
-        raise NotImplementedError
 
     def _code(self, rows: Floats, out: NDArray[Any]) -> bool:
         values = self._project(rows)
@@ -201,8 +202,9 @@ class RealMethod(Method):
 
     distance = "l2"
 
+    @abstractmethod
     def _project(self, rows: Floats) -> Floats:
-        raise NotImplementedError
+        """Real numbers of a block, (n, n_bits)."""
 
     def _code(self, rows: Floats, out: NDArray[Any]) -> bool:
         out[:] = self._project(rows)
