@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from projbank import ProjectionBank, load
+from projbank import ProjectionBank, coding, load
 from projbank.codes import pack
 
 SOLVERS = ("paper", "joint")
@@ -119,7 +119,8 @@ def test_threads_do_not_change_the_bits(solver, standardize):
             np.testing.assert_array_equal(getattr(bank, name), getattr(banks[0], name))
 
 
-def test_large_batches_are_coded_in_blocks_on_threads():
+def test_large_batches_are_coded_in_blocks_on_threads(monkeypatch):
+    monkeypatch.setattr(coding, "_SMALL", 0)
     X = data(1100, 8192, seed=3)
     bank = quick(64, solver="paper", grouping="random").fit(X[:50])
     whole = bank.set_params(n_jobs=1).transform(X)

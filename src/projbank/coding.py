@@ -12,10 +12,9 @@ from projbank.codes import code_bytes
 from projbank.kernels.encode import code_rows, margin_rows
 from projbank.progress import progress
 from projbank.threads import run_all
-from projbank.vectors import check_finite, read_rows, release_pages, row_blocks
+from projbank.vectors import BLOCK_BYTES, check_finite, read_rows, release_pages, row_blocks
 
-_BLOCK_BYTES = 4 << 20
-_SMALL = 1 << 21
+_SMALL = 1 << 24
 """Numbers below which rows are coded at once: starting threads would cost more than it wins."""
 
 
@@ -54,6 +53,7 @@ class Bank:
         if n_rows * n_features <= _SMALL:
             code(0, n_rows)
             return
+        share = 4 * n_rows * n_features // (4 * n_threads)  # a few blocks for each thread, so that none waits long
         with progress("coding", n_rows, verbose) as advance:
-            for done in run_all(code, row_blocks(n_rows, n_features, _BLOCK_BYTES), n_threads):
+            for done in run_all(code, row_blocks(n_rows, n_features, min(BLOCK_BYTES, share)), n_threads):
                 advance(done)

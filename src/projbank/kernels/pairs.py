@@ -96,9 +96,9 @@ def _all_negative(F, t, G, keys, spare, counts, values, prefix):
 def pair_hinge(F, indptr, indices, G, losses, kinks):
     """losses[t] = H of column t, G = dH/dF, kinks[t] = number of pairs whose hinge sits exactly at 0.
 
-    F and G (N, 16) float32; indptr, indices: CSR of the positive pairs, symmetric, sorted, with the diagonal. A positive pair
-    replaces max(0, 1 + s) by max(0, 1 - s), s = f_i f_j: the loss changes by -s - clip(s, -1, 1), the slope in f_i by
-    -2 (1 + [|s| < 1]) f_j over both orders of the pair.
+    F and G (N, 16) float32; indptr, indices: CSR of the positive pairs, symmetric, sorted, with the diagonal. A
+    positive pair replaces max(0, 1 + s) by max(0, 1 - s), s = f_i f_j: the loss changes by -s - clip(s, -1, 1), the
+    slope in f_i by -2 (1 + [|s| < 1]) f_j over both orders of the pair.
     """
     n = F.shape[0]
     keys, spare = np.empty(n, np.uint64), np.empty(n, np.uint64)
