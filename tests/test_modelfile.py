@@ -1,6 +1,5 @@
 """Model files: what is written can be read, nothing else can, and an old file stays readable."""
 
-import contextlib
 import json
 import os
 from pathlib import Path
@@ -57,12 +56,16 @@ def test_flipped_header_bytes_never_give_another_error(bank, tmp_path):
     bank.save(path)
     content = bytearray(path.read_bytes())
     header = 8 + int.from_bytes(content[:8], "little")
+    refused = 0
     for place in range(0, header, 3):
         broken = content.copy()
         broken[place] ^= 0x15
         path.write_bytes(broken)
-        with contextlib.suppress(ModelFileError):
+        try:
             load(path)
+        except ModelFileError:
+            refused += 1
+    assert refused > header // 3 // 2
 
 
 @pytest.mark.parametrize(

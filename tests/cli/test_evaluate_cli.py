@@ -1,30 +1,11 @@
 import json
-import sys
-import warnings
 
 import numpy as np
 import pytest
 
-from projbank.cli import main
 from projbank.experiments import retrieval
 from projbank.methods import METHODS
 from tests.methods.data import digit_products
-
-
-@pytest.fixture
-def projbank(monkeypatch, capsys):
-    """Run the command line in this process; returns exit code, stdout and stderr."""
-
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main() sets its own: undo it afterwards
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["projbank", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        said = capsys.readouterr()
-        return stop.value.code or 0, said.out, said.err
-
-    return run
 
 
 @pytest.fixture
