@@ -14,6 +14,8 @@ from projbank.progress import progress
 from projbank.threads import run_all
 from projbank.vectors import BLOCK_BYTES, check_finite, read_rows, release_pages, row_blocks
 
+_READ_BYTES = 256 << 20
+"""Bytes of a mapped file that all threads together look at before its memory is let go."""
 _SMALL = 1 << 24
 """Numbers below which rows are coded at once: starting threads would cost more than it wins."""
 
@@ -53,7 +55,9 @@ class Bank:
         if n_rows * n_features <= _SMALL:
             code(0, n_rows)
             return
-        share = 4 * n_rows * n_features // (4 * n_threads)  # a few blocks for each thread, so that none waits long
+        share = 4 * n_rows * n_features // (2 * n_threads)  # two blocks for each thread, so that none waits long
+        as_it_is = isinstance(X, np.ndarray) and X.dtype == np.float32  # no copy is made of a block
+        budget = min(share, _READ_BYTES // n_threads if as_it_is else BLOCK_BYTES)
         with progress("coding", n_rows, verbose) as advance:
-            for done in run_all(code, row_blocks(n_rows, n_features, min(BLOCK_BYTES, share)), n_threads):
+            for done in run_all(code, row_blocks(n_rows, n_features, budget), n_threads):
                 advance(done)
