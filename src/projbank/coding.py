@@ -14,7 +14,7 @@ from projbank.progress import progress
 from projbank.threads import run_all
 from projbank.vectors import BLOCK_BYTES, check_finite, read_rows, release_pages, row_blocks
 
-_READ_BYTES = 256 << 20
+_READ_BYTES = 128 << 20
 """Bytes of a mapped file that all threads together look at before its memory is let go."""
 _SMALL = 1 << 24
 """Numbers below which rows are coded at once: starting threads would cost more than it wins."""

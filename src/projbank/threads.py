@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -34,27 +36,39 @@ def split_rows(n_rows: int, rows_per_block: int) -> list[tuple[int, int]]:
 def run_all(function: Callable[..., T], calls: Sequence[tuple[Any, ...]], n_threads: int) -> Iterator[T]:
     """Yield ``function(*call)`` for each call, as they finish; the first error stops the rest.
 
-    Kernels and BLAS release the GIL, so plain threads use all cores and share memory. A pool lives as long as one
-    call: it survives fork, and holds no thread when idle.
+    Kernels and BLAS release the GIL, so plain threads use all cores and share memory. Each takes the next call from
+    one list as soon as it is free. Threads live as long as one run: nothing is left idle, and fork is safe.
     """
     if n_threads == 1 or len(calls) <= 1:
         for call in calls:
             yield function(*call)
         return
-    with ThreadPoolExecutor(min(n_threads, len(calls))) as pool:
-        yield from _bounded(pool, function, iter(calls), 2 * n_threads)
+    todo = deque(calls)
+    finished: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
 
+    def work() -> None:
+        while True:
+            try:
+                call = todo.popleft()
+            except IndexError:
+                return
+            try:
+                finished.put((True, function(*call)))
+            except BaseException as error:  # raised again where the results are awaited
+                todo.clear()
+                finished.put((False, error))
 
-def _bounded(
-    pool: ThreadPoolExecutor, function: Callable[..., T], calls: Iterable[tuple[Any, ...]], limit: int
-) -> Iterator[T]:
-    """Keep at most `limit` calls under way, so that an error or Ctrl-C ends soon."""
-    pending: set[Future[T]] = set()
-    for call in calls:
-        pending.add(pool.submit(function, *call))
-        if len(pending) >= limit:
-            done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
-    for future in pending:
-        yield future.result()
+    threads = [Thread(target=work) for _ in range(min(n_threads, len(calls)))]
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in calls:
+            good, value = finished.get()
+            if not good:
+                raise value
+            yield value
+    finally:
+        todo.clear()  # after an error or Ctrl-C, calls under way end, no other begins
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
