@@ -1,4 +1,7 @@
-"""Which dimensions share a bit: k-means over dimensions, random, contiguous, or labels that the user gives."""
+"""Which dimensions share a bit: k-means over dimensions, random, contiguous, or labels that the user gives.
+
+A hard grouping is a label per dimension, (D,). In a soft one every dimension serves r different groups, (r, D).
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ SKETCH = 512
 """Numbers that stand for a dimension in k-means where there are more samples than that."""
 
 GROUPINGS = ("kmeans", "random", "contiguous")
+SOFT_GROUPINGS = ("soft-kmeans", "soft-random")
 
 
 def group_dimensions(
@@ -23,24 +27,26 @@ def group_dimensions(
     n_bits: int,
     rng: np.random.Generator,
     *,
+    n_assign: int = 1,
     kmeans_iter: int = 20,
     n_threads: int = 1,
     verbose: int = 0,
 ) -> NDArray[np.int32]:
-    """Assign every dimension to one of `n_bits` groups, none of them empty.
+    """Assign every dimension to one of `n_bits` groups, or to `n_assign` different ones; no group is empty.
 
     Parameters
     ----------
-    grouping : one of `GROUPINGS`, or a label array of shape (D,)
+    grouping : one of `GROUPINGS` or `SOFT_GROUPINGS`, or an array of labels, (D,) or (r, D)
     X : (n, D) training data; only k-means looks at it
-    n_bits : number of groups, at most D
+    n_bits : number of groups, at most D for hard groupings and `n_assign` * D for soft ones
     rng : source of randomness
+    n_assign : groups of a dimension in a soft grouping, at most `n_bits`
     kmeans_iter : iterations of k-means
     n_threads, verbose : threads of k-means; 2 or more prints its course
 
     Returns
     -------
-    labels : (D,) int32
+    labels : (D,) int32, or (n_assign, D) int32 for soft groupings; the labels of a column differ
     """
     n_features = X.shape[1]
     if not isinstance(grouping, str):
@@ -49,31 +55,93 @@ def group_dimensions(
         return (np.arange(n_features, dtype=np.int64) * n_bits // n_features).astype(np.int32)
     if grouping == "random":
         return rng.permutation(np.arange(n_features) % n_bits).astype(np.int32)
-    if n_bits == n_features:
+    if grouping == "soft-random" or (grouping == "soft-kmeans" and n_assign > n_features):
+        return overlaid_labels(n_features, n_bits, n_assign, rng)
+    if grouping == "kmeans" and n_bits == n_features:
         return np.arange(n_features, dtype=np.int32)
     points = sketch_dimensions(X, rng, n_threads=n_threads)
-    return kmeans_labels(points, n_bits, rng, n_iter=kmeans_iter, n_threads=n_threads, verbose=verbose)
+    labels = kmeans_labels(
+        points,
+        n_bits,
+        rng,
+        n_assign=n_assign if grouping == "soft-kmeans" else 1,
+        n_iter=kmeans_iter,
+        n_threads=n_threads,
+        verbose=verbose,
+    )
+    return labels if grouping == "soft-kmeans" else labels[0]
+
+
+def group_columns(labels: NDArray[np.int32], n_bits: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """List the dimensions of every group: those of group p are ``columns[indptr[p]:indptr[p + 1]]``, ascending.
+
+    Parameters
+    ----------
+    labels : (D,) or, for soft groupings, (r, D)
+    n_bits : number of groups
+
+    Returns
+    -------
+    indptr : (n_bits + 1,) int64
+    columns : (D,) or (r * D,) int64
+    """
+    n_assign = 1 if labels.ndim == 1 else len(labels)
+    flat = labels.T.ravel()  # dimension after dimension
+    indptr = np.zeros(n_bits + 1, np.int64)
+    np.cumsum(np.bincount(flat, minlength=n_bits), out=indptr[1:])
+    return indptr, np.argsort(flat, kind="stable") // n_assign
 
 
 def check_labels(labels: ArrayLike, n_features: int, n_bits: int) -> NDArray[np.int32]:
-    """Return given labels as (D,) int32 if they are the groups 0 .. n_bits - 1, each with a dimension."""
+    """Return given labels as int32 if they are the groups 0 .. n_bits - 1, each with a dimension.
+
+    (D,) for a hard grouping, (r, D) for a soft one, whose columns must hold r different groups.
+    """
     array = np.asarray(labels)
-    if array.shape != (n_features,) or array.dtype.kind not in "iu":
+    if array.ndim not in (1, 2) or array.shape[-1] != n_features or array.size == 0 or array.dtype.kind not in "iu":
         raise ValueError(
-            f"The 'grouping' array must hold one integer label per feature, shape ({n_features},). "
-            f"Got shape {array.shape}, dtype {array.dtype}."
+            f"The 'grouping' array must hold one integer label per feature, shape ({n_features},), "
+            f"or r of them, shape (r, {n_features}). Got shape {array.shape}, dtype {array.dtype}."
         )
     if array.min() < 0 or array.max() >= n_bits:
         raise ValueError(
             f"The 'grouping' array must hold labels from 0 to n_bits - 1 = {n_bits - 1}. "
             f"Got labels from {array.min()} to {array.max()}."
         )
-    sizes = np.bincount(array, minlength=n_bits)
+    sizes = np.bincount(array.ravel(), minlength=n_bits)
     if not sizes.all():
         raise ValueError(
             f"The 'grouping' array must leave no group empty. Group {int(np.argmin(sizes))} has no dimension."
         )
-    return array.astype(np.int32)
+    if array.ndim == 2:
+        ordered = np.sort(array, axis=0)
+        twice = (ordered[1:] == ordered[:-1]).any(axis=0)
+        if twice.any():
+            raise ValueError(
+                f"The 'grouping' array must give every feature different groups. "
+                f"Feature {int(np.argmax(twice))} is twice in one."
+            )
+    return np.ascontiguousarray(array, np.int32)
+
+
+def overlaid_labels(n_features: int, n_bits: int, n_assign: int, rng: np.random.Generator) -> NDArray[np.int32]:
+    """Random groups laid over each other, (n_assign, D), every dimension in `n_assign` different ones.
+
+    Where a dimension draws a group that it already has, it goes to the smallest of the others.
+    """
+    entries = np.arange(n_assign * n_features).reshape(n_assign, n_features) % n_bits
+    labels = np.stack([rng.permutation(plane) for plane in entries]).astype(np.int32)
+    sizes = np.bincount(labels.ravel(), minlength=n_bits)
+    for s in range(1, n_assign):
+        for j in np.flatnonzero((labels[:s] == labels[s]).any(axis=0)):
+            sizes[labels[s, j]] -= 1
+            own = labels[:s, j]
+            taken = sizes[own]
+            sizes[own] = n_assign * n_features + 1
+            labels[s, j] = np.argmin(sizes)
+            sizes[own] = taken
+            sizes[labels[s, j]] += 1
+    return labels
 
 
 def sketch_dimensions(X: Any, rng: np.random.Generator, *, n_threads: int = 1) -> NDArray[np.float32]:
@@ -109,42 +177,53 @@ def kmeans_labels(
     n_groups: int,
     rng: np.random.Generator,
     *,
+    n_assign: int = 1,
     n_iter: int = 20,
     n_threads: int = 1,
     verbose: int = 0,
 ) -> NDArray[np.int32]:
-    """Cluster the rows of `points` by FAISS's k-means from randomly drawn rows; empty clusters are filled."""
+    """Nearest `n_assign` centres of each row of `points`, (n_assign, n), by FAISS's k-means from randomly drawn rows.
+
+    Where there are at least as many groups as points, the points themselves are the centres. Empty groups are filled.
+    """
     import faiss
 
     threads = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(n_threads)
     try:
-        kmeans = faiss.Kmeans(
-            points.shape[1],
-            n_groups,
-            niter=n_iter,
-            seed=int(rng.integers(1, 2**31)),
-            min_points_per_centroid=1,
-            max_points_per_centroid=len(points),
-            verbose=verbose >= 2,
-        )
-        kmeans.train(points)
-        _, nearest = kmeans.index.search(points, 1)
+        if n_groups >= len(points):
+            _, nearest = faiss.knn(points, points, n_assign)
+        else:
+            kmeans = faiss.Kmeans(
+                points.shape[1],
+                n_groups,
+                niter=n_iter,
+                seed=int(rng.integers(1, 2**31)),
+                min_points_per_centroid=1,
+                max_points_per_centroid=len(points),
+                verbose=verbose >= 2,
+            )
+            kmeans.train(points)
+            _, nearest = kmeans.index.search(points, n_assign)
     finally:
         faiss.omp_set_num_threads(threads)
-    return fill_empty_groups(nearest[:, 0].astype(np.int32), n_groups, points)
+    return fill_empty_groups(np.ascontiguousarray(nearest.T, np.int32), n_groups, points)
 
 
 def fill_empty_groups(labels: NDArray[np.int32], n_groups: int, points: NDArray[np.float32]) -> NDArray[np.int32]:
-    """Give every empty group half of the largest one: those of its members that lie farthest from their mean."""
-    labels = labels.copy()
-    sizes = np.bincount(labels, minlength=n_groups)
+    """Give every empty group half of the largest one: those of its members that lie farthest from their mean.
+
+    labels (n,) or (r, n): the group, or r different groups, of each of the n points.
+    """
+    flat = labels.ravel().copy()
+    sizes = np.bincount(flat, minlength=n_groups)
     for empty in np.flatnonzero(sizes == 0):
-        members = np.flatnonzero(labels == np.argmax(sizes))
-        offsets = points[members] - points[members].mean(axis=0)
+        places = np.flatnonzero(flat == np.argmax(sizes))
+        members = points[places % len(points)]
+        offsets = members - members.mean(axis=0)
         order = np.argsort(np.einsum("ij,ij->i", offsets, offsets), kind="stable")
-        moved = members[order[(len(members) + 1) // 2 :]]
-        sizes[labels[moved[0]]] -= len(moved)
+        moved = places[order[(len(places) + 1) // 2 :]]
+        sizes[flat[moved[0]]] -= len(moved)
         sizes[empty] = len(moved)
-        labels[moved] = empty
-    return labels
+        flat[moved] = empty
+    return flat.reshape(labels.shape)
