@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from projbank.experiments import retrieval
+from projbank.experiments import runner
 from projbank.methods import METHODS
 from tests.methods.data import digit_products
 
@@ -42,16 +42,16 @@ def test_all_methods_in_one_command(projbank, files):
 
 
 def test_stopped_and_started_again(projbank, files, monkeypatch):
-    real, calls = retrieval._measured, []
+    real, calls = runner._measured, []
 
-    def stop(key, *args):
+    def stop(experiment, key):
         calls.append(key["method"])
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return real(key, *args)
+        return real(experiment, key)
 
     words = ("evaluate", *files, "--methods", "lsh,srht+sign", "--bits", "16", "-k", 5, "--seeds", 2)
-    monkeypatch.setattr(retrieval, "_measured", stop)
+    monkeypatch.setattr(runner, "_measured", stop)
     code, _, err = projbank(*words)
     assert code == 130
     assert "1 cells are in" in err

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from projbank.experiments import retrieval
+from projbank.experiments import runner
 from projbank.experiments.data import DataSet, draw_split, split_sizes
 from projbank.experiments.results import ResultFile, read_results
 from projbank.experiments.retrieval import evaluate
@@ -73,15 +73,15 @@ def test_records_hold_what_was_measured(digits, tmp_path):
 
 def test_a_run_goes_on_where_it_stopped(digits, tmp_path, monkeypatch):
     measured = []
-    real = retrieval._measured
+    real = runner._measured
 
-    def counted(key, *args):
+    def counted(experiment, key):
         if len(measured) == 3:
             raise KeyboardInterrupt
         measured.append((key["seed"], key["n_bits"], key["method"]))
-        return real(key, *args)
+        return real(experiment, key)
 
-    monkeypatch.setattr(retrieval, "_measured", counted)
+    monkeypatch.setattr(runner, "_measured", counted)
     with pytest.raises(KeyboardInterrupt):
         run(digits, tmp_path / "r.json")
     kept = read_results(tmp_path / "r.json")
@@ -90,7 +90,7 @@ def test_a_run_goes_on_where_it_stopped(digits, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run(digits, tmp_path / "r.json")
     assert len(set(measured)) == 3
-    monkeypatch.setattr(retrieval, "_measured", real)
+    monkeypatch.setattr(runner, "_measured", real)
     records = run(digits, tmp_path / "r.json")
     assert len(records) == 8
     assert records[:3] == kept

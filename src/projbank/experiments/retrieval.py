@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,19 +10,82 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.experiments.data import DataSet, Split, draw_split, split_sizes
-from projbank.experiments.results import Record, ResultFile, stamp
+from projbank.experiments.results import Record, ResultFile
+from projbank.experiments.runner import SLOW_SECONDS, Experiment, run
 from projbank.methods import METHODS, search
 from projbank.methods.faiss_threads import faiss_threads
 from projbank.methods.search import nearest_vectors
 from projbank.metrics import precision_at_k
 from projbank.params import check_int
-from projbank.progress import progress, say
 from projbank.vectors import row_blocks, take_rows
 
 ORIGINAL = "original"
 """Name of the row of the uncompressed floats."""
 CHUNK_BYTES = 512 << 20
-SLOW_SECONDS = 600.0
+
+
+class Retrieval(Experiment):
+    """Semantic precision after k results, of codes and of the uncompressed floats.
+
+    Parameters
+    ----------
+    data : vectors and labels
+    cells : method ("original" too), length in bits or None where it follows from the data, further parameters
+    results : where records go
+    seeds : each draws its own queries, gallery and training set, and seeds the method
+    n_queries, n_train : sizes; by default 1,000 but at most a tenth, and two thirds of the gallery
+    ks : precision is taken after so many results
+    asymmetric : also search with real-valued queries where codes are binary
+    n_jobs : threads
+    """
+
+    name = "retrieval"
+
+    def __init__(
+        self,
+        data: DataSet,
+        cells: Iterable[tuple[str, int | None, Mapping[str, Any]]],
+        results: ResultFile,
+        *,
+        seeds: Iterable[int] = range(5),
+        n_queries: int | None = None,
+        n_train: int | None = None,
+        ks: Sequence[int] = (50, 100),
+        asymmetric: bool = False,
+        n_jobs: int | None = None,
+    ) -> None:
+        n_rows = data.vectors.shape[0]
+        n_queries, n_train = split_sizes(n_rows, n_queries, n_train)
+        ks = sorted({check_int("evaluate", "k", k, 1, n_rows - n_queries) for k in ks})
+        shared = {"dataset": data.identity, "protocol": {"queries": n_queries, "training": n_train, "k": ks}}
+        cells = list(cells)
+        super().__init__([shared | _cell(*cell, seed) for seed in seeds for cell in cells], results)
+        self._rows = Rows(data, n_queries, n_train)
+        self._asymmetric, self._n_jobs = asymmetric, n_jobs
+
+    def measure(self, key: Record) -> Record:
+        """Precision, bytes, and seconds of training and coding."""
+        self._rows.load(key["seed"])
+        if key["method"] == ORIGINAL:
+            return _measure_original(key, self._rows, self._n_jobs)
+        return _measure_method(key, self._rows, self._asymmetric, self._n_jobs)
+
+    def is_complete(self, record: Record) -> bool:
+        """Whether asymmetric scores are there, if they were asked for."""
+        return not (self._asymmetric and record["distance"] == "hamming" and "asymmetric" not in record)
+
+    def headline(self, record: Record) -> str:
+        """Precision after the fewest results."""
+        k, value = next(iter(record["precision"].items()))
+        return f"P@{k} {value:.4f}"
+
+    def close(self) -> None:
+        """Let go of queries and training vectors."""
+        self._rows.forget()
+
+
+def _cell(method: str, n_bits: int | None, params: Mapping[str, Any], seed: int) -> Record:
+    return {"method": method, "n_bits": n_bits, "params": dict(params), "seed": int(seed)}
 
 
 def evaluate(
@@ -68,25 +130,20 @@ def evaluate(
     The records of this plan, in its order.
     """
     names = _check_methods(methods)
-    n_rows = data.vectors.shape[0]
-    n_queries, n_train = split_sizes(n_rows, n_queries, n_train)
-    ks = sorted({check_int("evaluate", "k", k, 1, n_rows - n_queries) for k in ks})
-    bits = [check_int("evaluate", "bits", n, 1) for n in bits]
-    protocol = {"queries": n_queries, "training": n_train, "k": ks}
-    plan = list(_plan(data.identity, protocol, names, bits, list(seeds), params or {}))
-    cache = _Rows(data, n_queries, n_train)
-    with progress("evaluating", len(plan), verbose) as advance:
-        for key in plan:
-            known = results.find(key)
-            if _is_done(known, asymmetric, retry_failed) or _is_slow(key, results.records, slow_seconds):
-                advance(1)
-                continue
-            record = key | _measured(key, cache, asymmetric, n_jobs) | stamp()
-            results.put(record)
-            outcome = record["error"] if "error" in record else f"P@{ks[0]} {record['precision'][str(ks[0])]:.4f}"
-            say(f"{key['method']}, {key['n_bits'] or 'all'} bits, seed {key['seed']}: {outcome}", max(0, verbose - 1))
-            advance(1)
-    return [record for record in map(results.find, plan) if record is not None]
+    lengths = [check_int("evaluate", "bits", n, 1) for n in bits]
+    experiment = Retrieval(
+        data,
+        list_cells(names, lengths, params or {}),
+        results,
+        seeds=seeds,
+        n_queries=n_queries,
+        n_train=n_train,
+        ks=ks,
+        asymmetric=asymmetric,
+        n_jobs=n_jobs,
+    )
+    run([experiment], slow_seconds=slow_seconds, retry_failed=retry_failed, verbose=verbose)
+    return experiment.records()
 
 
 def _check_methods(methods: Sequence[str]) -> list[str]:
@@ -97,50 +154,17 @@ def _check_methods(methods: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(methods))
 
 
-def _plan(
-    identity: Record,
-    protocol: Record,
-    names: list[str],
-    bits: Sequence[int],
-    seeds: list[int],
-    params: Mapping[str, Mapping[str, Any]],
-) -> Iterator[Record]:
-    """Keys of all cells, seed by seed, so that the rows of a seed are read once."""
-    for seed in seeds:
-        for n_bits in (None, *bits):
-            for name in names:
-                free = name != ORIGINAL and METHODS[name].free_length
-                if free == (n_bits is not None):
-                    yield {
-                        "dataset": identity,
-                        "protocol": protocol,
-                        "method": name,
-                        "n_bits": n_bits,
-                        "params": dict(params.get(name, {})),
-                        "seed": int(seed),
-                    }
+def list_cells(
+    names: Iterable[str], bits: Sequence[int], params: Mapping[str, Mapping[str, Any]]
+) -> list[tuple[str, int | None, Mapping[str, Any]]]:
+    """All methods at all lengths; those whose length follows from the data come once, and first."""
+    names = list(names)
+    free = {name: name != ORIGINAL and METHODS[name].free_length for name in names}
+    fixed = [(name, None, params.get(name, {})) for name in names if not free[name]]
+    return fixed + [(name, n, params.get(name, {})) for n in bits for name in names if free[name]]
 
 
-def _is_done(record: Record | None, asymmetric: bool, retry_failed: bool) -> bool:
-    if record is None:
-        return False
-    if "error" in record:
-        return not retry_failed
-    return not (asymmetric and record["distance"] == "hamming" and "asymmetric" not in record)
-
-
-def _is_slow(key: Record, records: list[Record], limit: float | None) -> bool:
-    """Whether another seed of the same cell is known to take longer than `limit`."""
-    if limit is None:
-        return False
-    same = [name for name in key if name != "seed"]
-    return any(
-        record.get("seconds", 0) > limit and record["seed"] != key["seed"] and all(record[n] == key[n] for n in same)
-        for record in records
-    )
-
-
-class _Rows:
+class Rows:
     """Rows of the last seed that was asked for, so that all its methods share them."""
 
     def __init__(self, data: DataSet, n_queries: int, n_train: int) -> None:
@@ -151,18 +175,24 @@ class _Rows:
         self.training: NDArray[np.float32]
 
     def load(self, seed: int) -> None:
+        """Draw the split of a seed and read its queries and training rows."""
         if seed == self._seed:
             return
         self.split = draw_split(self.data.vectors.shape[0], *self._sizes, seed)
-        self.queries = _take(self.data.vectors, self.split.queries)
-        self.training = _take(self.data.vectors, self.split.training)
+        self.queries = take(self.data.vectors, self.split.queries)
+        self.training = take(self.data.vectors, self.split.training)
         self._seed = seed
+
+    def forget(self) -> None:
+        """Free the memory of the rows."""
+        self._seed = None
+        self.queries = self.training = np.empty((0, 0), np.float32)
 
     def gallery(self) -> Iterator[NDArray[np.float32]]:
         """The gallery in chunks of bounded size."""
         ids = self.split.gallery
         for start, stop in row_blocks(len(ids), self.data.vectors.shape[1], CHUNK_BYTES):
-            yield _take(self.data.vectors, ids[start:stop])
+            yield take(self.data.vectors, ids[start:stop])
 
     def precision(self, ids: NDArray[np.int64], ks: Sequence[int]) -> dict[str, float]:
         """Precision after each k, by k as text (as JSON has it)."""
@@ -170,32 +200,21 @@ class _Rows:
         return {str(k): precision_at_k(ids, labels[self.split.gallery], labels[self.split.queries], k) for k in ks}
 
 
-def _take(vectors: Any, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+def take(vectors: Any, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Rows of ascending ids as one float32 array."""
     rows = np.empty((len(ids), vectors.shape[1]), np.float32)
     take_rows(vectors, ids, rows)
     return rows
 
 
-def _measured(key: Record, rows: _Rows, asymmetric: bool, n_jobs: int | None) -> Record:
-    rows.load(key["seed"])
-    start = time.perf_counter()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # lowered lengths and neighbours stand in the record
-            if key["method"] == ORIGINAL:
-                found = _measure_original(key, rows, n_jobs)
-            else:
-                found = _measure_method(key, rows, asymmetric, n_jobs)
-    except Exception as error:  # any method may fail in its own way: the others go on
-        text = " ".join(str(error).split())
-        return {"error": f"{type(error).__name__}: {text}", "seconds": time.perf_counter() - start}
-    return found | {"seconds": time.perf_counter() - start}
-
-
-def _measure_method(key: Record, rows: _Rows, asymmetric: bool, n_jobs: int | None) -> Record:
-    cls = METHODS[key["method"]]
+def build_method(key: Record, n_jobs: int | None) -> Any:
+    """Make the estimator of a cell."""
     length = {} if key["n_bits"] is None else {"n_bits": key["n_bits"]}
-    method = cls(**length, **({"random_state": key["seed"], "n_jobs": n_jobs} | key["params"]))
+    return METHODS[key["method"]](**length, **({"random_state": key["seed"], "n_jobs": n_jobs} | key["params"]))
+
+
+def _measure_method(key: Record, rows: Rows, asymmetric: bool, n_jobs: int | None) -> Record:
+    method = build_method(key, n_jobs)
     start = time.perf_counter()
     method.fit(rows.training)
     training = time.perf_counter() - start
@@ -222,7 +241,7 @@ def _measure_method(key: Record, rows: _Rows, asymmetric: bool, n_jobs: int | No
     return record
 
 
-def _measure_original(key: Record, rows: _Rows, n_jobs: int | None) -> Record:
+def _measure_original(key: Record, rows: Rows, n_jobs: int | None) -> Record:
     ks = key["protocol"]["k"]
     distances = np.empty((len(rows.queries), 0), np.float32)
     ids = np.empty((len(rows.queries), 0), np.int64)
