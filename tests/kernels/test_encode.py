@@ -1,16 +1,19 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from projbank.codes import pack
+from projbank.codes import pack, unpack
 from projbank.kernels.encode import code_rows, margin_rows, transposed_product
 
 SIZES = [(1, 1, 1), (1, 3, 2), (2, 65, 7), (7, 64, 64), (8, 64, 8), (9, 1001, 13), (16, 40, 9), (23, 130, 129)]
 
 
 def naive_margins(X, labels, weights, biases):
+    """One dimension after another; labels and weights may hold several groups for each."""
     margins = np.zeros((len(X), len(biases)), np.float32)
-    for j in range(X.shape[1]):
-        margins[:, labels[j]] += weights[j] * X[:, j]
+    times = len(labels) // X.shape[1]
+    for e in range(len(labels)):
+        margins[:, labels[e]] += weights[e] * X[:, e // times]
     return margins - biases
 
 
@@ -20,6 +23,16 @@ def random_bank(rng, n_features, n_bits, order="random"):
     return (
         labels.astype(np.uint32),
         rng.standard_normal(n_features, dtype=np.float32),
+        rng.standard_normal(n_bits, dtype=np.float32),
+    )
+
+
+def soft_bank(rng, n_features, n_bits, n_assign):
+    """Every dimension in `n_assign` different groups."""
+    labels = np.stack([rng.choice(n_bits, n_assign, replace=False) for _ in range(n_features)])
+    return (
+        labels.ravel().astype(np.uint32),
+        rng.standard_normal(n_assign * n_features, dtype=np.float32),
         rng.standard_normal(n_bits, dtype=np.float32),
     )
 
@@ -44,6 +57,34 @@ def test_codes_and_margins_equal_the_naive_loop_to_the_bit(size, order):
     assert finite == (True, True)
     np.testing.assert_array_equal(margins, expected)
     np.testing.assert_array_equal(codes, pack(expected > 0))
+
+
+@pytest.mark.parametrize("n_assign", [2, 3, 5])
+@pytest.mark.parametrize("size", [(1, 1, 5), (1, 3, 9), (2, 65, 7), (8, 64, 130), (9, 1001, 13), (23, 130, 129)])
+def test_soft_banks_equal_the_naive_loop_to_the_bit(size, n_assign):
+    n_rows, n_features, n_bits = size
+    rng = np.random.default_rng([n_rows, n_assign])
+    X = rng.standard_normal((n_rows, n_features), dtype=np.float32)
+    bank = soft_bank(rng, n_features, n_bits, n_assign)
+    expected = naive_margins(X, *bank)
+    codes, margins, finite = run(X, bank)
+    assert finite == (True, True)
+    np.testing.assert_array_equal(margins, expected)
+    np.testing.assert_array_equal(codes, pack(expected > 0))
+    X[-1, -1] = np.nan
+    assert run(X, bank)[2] == (False, False)
+
+
+def test_soft_banks_equal_scipy():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((19, 65_537), dtype=np.float32)[:, :65_537]
+    labels, weights, biases = soft_bank(rng, 65_537, 70_001, 2)
+    matrix = sp.csr_array((weights, (labels, np.repeat(np.arange(65_537), 2))), shape=(70_001, 65_537))
+    expected = (matrix.astype(float) @ X.T).T - biases
+    codes, margins, _ = run(X, (labels, weights, biases))
+    np.testing.assert_allclose(margins, expected, atol=1e-4)
+    sure = np.abs(expected) > 1e-4
+    assert (unpack(codes, 70_001) == (expected > 0))[sure].all()
 
 
 def test_more_than_65536_dimensions_and_groups():

@@ -3,6 +3,9 @@
 Rows are read in tiles of 8: an 8 x 8 block of X is transposed in registers, so that one vector operation adds one
 dimension of 8 vectors to its group. Remainder rows and single queries take a scalar path. Both add the dimensions of
 a group in ascending order without fused operations, so they give the same bits as the naive loop.
+
+In a soft bank every dimension serves r groups: labels and weights then hold r numbers per dimension, dimension after
+dimension, (r D,), and a block of X is read and transposed once for all r.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from projbank.kernels.jit import kernel
@@ -60,10 +64,19 @@ def _load_rows(builder: Any, address: Any, row_bytes: Any) -> list[Any]:
     return rows
 
 
-def _load_group(builder: Any, labels: Any, k: int, sums: Any) -> Any:
-    """Pointer to the 8 numbers that belong to the group of the k-th of 8 neighbouring columns."""
-    label = builder.load(_pointer(builder, builder.add(labels, _i64(4 * k)), _i32), align=4)
+def _load_group(builder: Any, labels: Any, offset: Any, sums: Any) -> Any:
+    """Pointer to the 8 numbers that belong to the group whose label stands `offset` bytes behind `labels`."""
+    label = builder.load(_pointer(builder, builder.add(labels, offset), _i32), align=4)
     return _pointer(builder, builder.add(sums, builder.shl(builder.zext(label, _i64), _i64(5))), _v8)
+
+
+def _add_column(builder: Any, column: Any, labels: Any, weights: Any, offset: Any, sums: Any) -> None:
+    """Add one column, times its weight, to the 8 numbers of its group."""
+    weight = builder.load(_pointer(builder, builder.add(weights, offset), _f32), align=4)
+    spread = builder.insert_element(ir.Constant(_v8, ir.Undefined), weight, _i32(0))
+    spread = _shuffle(builder, spread, spread, [0] * 8)
+    place = _load_group(builder, labels, offset, sums)
+    builder.store(builder.fadd(builder.load(place, align=4), builder.fmul(spread, column)), place, align=4)
 
 
 @intrinsic
@@ -72,16 +85,42 @@ def _add_columns(typing: Any, x: Any, row_bytes: Any, labels: Any, weights: Any,
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         x, row_bytes, labels, weights, sums = args
-        columns = _transpose8(builder, _load_rows(builder, x, row_bytes))
-        for k, column in enumerate(columns):
-            weight = builder.load(_pointer(builder, builder.add(weights, _i64(4 * k)), _f32), align=4)
-            spread = builder.insert_element(ir.Constant(_v8, ir.Undefined), weight, _i32(0))
-            spread = _shuffle(builder, spread, spread, [0] * 8)
-            place = _load_group(builder, labels, k, sums)
-            builder.store(builder.fadd(builder.load(place, align=4), builder.fmul(spread, column)), place, align=4)
+        for k, column in enumerate(_transpose8(builder, _load_rows(builder, x, row_bytes))):
+            _add_column(builder, column, labels, weights, _i64(4 * k), sums)
         return context.get_dummy_value()
 
     return types.void(*(types.intp,) * 5), generate
+
+
+@intrinsic
+def _add_columns_twice(typing: Any, x: Any, row_bytes: Any, labels: Any, weights: Any, sums: Any) -> Any:
+    """As `_add_columns` with two labels and weights for each of the 8 columns, one column after another."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        x, row_bytes, labels, weights, sums = args
+        for k, column in enumerate(_transpose8(builder, _load_rows(builder, x, row_bytes))):
+            for s in range(2):
+                _add_column(builder, column, labels, weights, _i64(4 * (2 * k + s)), sums)
+        return context.get_dummy_value()
+
+    return types.void(*(types.intp,) * 5), generate
+
+
+@intrinsic
+def _add_columns_often(typing: Any, x: Any, row_bytes: Any, labels: Any, weights: Any, sums: Any, times: Any) -> Any:
+    """As `_add_columns_twice` with `times` labels and weights for each column."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        x, row_bytes, labels, weights, sums, times = args
+        column_bytes = builder.shl(times, _i64(2))
+        for k, column in enumerate(_transpose8(builder, _load_rows(builder, x, row_bytes))):
+            first = builder.mul(column_bytes, _i64(k))
+            with cgutils.for_range(builder, times) as loop:
+                offset = builder.add(first, builder.shl(loop.index, _i64(2)))
+                _add_column(builder, column, labels, weights, offset, sums)
+        return context.get_dummy_value()
+
+    return types.void(*(types.intp,) * 6), generate
 
 
 @intrinsic
@@ -91,7 +130,7 @@ def _dot_columns(typing: Any, x: Any, row_bytes: Any, labels: Any, slopes: Any, 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         x, row_bytes, labels, slopes, out = args
         rows = _load_rows(builder, x, row_bytes)
-        groups = [builder.load(_load_group(builder, labels, k, slopes), align=4) for k in range(8)]
+        groups = [builder.load(_load_group(builder, labels, _i64(4 * k), slopes), align=4) for k in range(8)]
         products = [builder.fmul(row, slope) for row, slope in zip(rows, _transpose8(builder, groups), strict=True)]
         while len(products) > 1:  # a fixed tree
             products = [builder.fadd(products[k], products[k + 1]) for k in range(0, len(products), 2)]
@@ -139,25 +178,45 @@ def _tile_memory(n_bits):
 
 @njit
 def _sum_tile(X, i, labels, weights, sums):
-    """sums[p, s] = sum over the dimensions j of group p of weights[j] * X[i + s, j], for 8 rows s."""
-    n_features = labels.size
+    """sums[p, s] = sum over the dimensions j of group p of w_jp * X[i + s, j], for 8 rows s."""
+    n_features = X.shape[1]
+    n_assign = labels.size // n_features
     sums[:] = 0
-    x = X.ctypes.data + i * X.strides[0]
+    x, stride = X.ctypes.data + i * X.strides[0], X.strides[0]
     labels_at, weights_at, sums_at = labels.ctypes.data, weights.ctypes.data, sums.ctypes.data
     whole = n_features // 8 * 8
-    for j in range(0, whole, 8):
-        _add_columns(x + 4 * j, X.strides[0], labels_at + 4 * j, weights_at + 4 * j, sums_at)
-    for j in range(whole, n_features):
+    if n_assign == 1:
+        for j in range(0, whole, 8):
+            _add_columns(x + 4 * j, stride, labels_at + 4 * j, weights_at + 4 * j, sums_at)
+    elif n_assign == 2:
+        for j in range(0, whole, 8):
+            _add_columns_twice(x + 4 * j, stride, labels_at + 8 * j, weights_at + 8 * j, sums_at)
+    else:
+        for j in range(0, whole, 8):
+            at = 4 * n_assign * j
+            _add_columns_often(x + 4 * j, stride, labels_at + at, weights_at + at, sums_at, n_assign)
+    for e in range(whole * n_assign, labels.size):
         for s in range(8):
-            sums[labels[j], s] += weights[j] * X[i + s, j]
+            sums[labels[e], s] += weights[e] * X[i + s, e // n_assign]
 
 
 @njit
 def _sum_row(X, i, labels, weights, sums):
-    """sums[p] = sum over the dimensions j of group p of weights[j] * X[i, j]."""
+    """sums[p] = sum over the dimensions j of group p of w_jp * X[i, j]."""
+    n_features = X.shape[1]
+    n_assign = labels.size // n_features
     sums[:] = 0
-    for j in range(labels.size):
-        sums[labels[j]] += weights[j] * X[i, j]
+    if n_assign == 1:
+        for j in range(n_features):
+            sums[labels[j]] += weights[j] * X[i, j]
+    elif n_assign == 2:
+        for j in range(n_features):
+            sums[labels[2 * j]] += weights[2 * j] * X[i, j]
+            sums[labels[2 * j + 1]] += weights[2 * j + 1] * X[i, j]
+    else:
+        for j in range(n_features):
+            for e in range(n_assign * j, n_assign * (j + 1)):
+                sums[labels[e]] += weights[e] * X[i, j]
 
 
 @njit
@@ -216,7 +275,8 @@ _NUMBERS = "Array(float32, 1, 'C', readonly=True)"
 def code_rows(X, labels, weights, biases, codes):
     """codes[i] = packed bits (sum over j in group p of w_j x_ij > b_p); False if any sum is NaN or infinite.
 
-    X (n, D) float32 with adjacent columns, labels (D,) uint32, weights (D,), biases (d,), codes (n, ceil(d / 8)).
+    X (n, D) float32 with adjacent columns, labels (D,) or (r D,) uint32, weights as labels, biases (d,), codes
+    (n, ceil(d / 8)).
     """
     n_rows = X.shape[0]
     finite = True
