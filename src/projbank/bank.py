@@ -6,40 +6,48 @@ import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from projbank.codes import code_bytes
 from projbank.coding import Bank
 from projbank.estimator import RowCoder, auto_bits
-from projbank.grouping import GROUPINGS, group_dimensions
+from projbank.grouping import GROUPINGS, SOFT_GROUPINGS, group_columns, group_dimensions
 from projbank.learning import joint, paper
 from projbank.modelfile import ModelFileError
 from projbank.neighbors import nearest_neighbors, positive_pairs
 from projbank.params import check_choice, check_int, check_positive, reject
 from projbank.progress import say
 from projbank.threads import thread_count
-from projbank.vectors import ScaledRows, column_statistics
+from projbank.vectors import RepeatedRows, ScaledRows, column_statistics
 
-AUTO_GROUPING = {"paper": "kmeans", "joint": "random"}
+SOLVERS = ("paper", "joint")
 
 
 class ProjectionBank(RowCoder):
     """Binary codes of very long vectors in one pass: every dimension adds to one bit.
 
     The D dimensions are split into `n_bits` groups; bit p is 1 iff the weighted sum of group p is above its bias. A
-    bank is D weights, D group labels and `n_bits` biases, and coding costs D multiply-adds, whatever `n_bits` is.
+    bank is D weights, D group labels and `n_bits` biases, and coding costs D multiply-adds, whatever `n_bits` is. In a
+    soft bank a dimension serves r groups and has r weights, at up to r times the cost (docs/soft.md).
 
     Parameters
     ----------
     n_bits : int or "auto"
-        Bits per code, at most D. "auto": about D / 16, a multiple of 64 where D allows.
+        Bits per code, at most D, or `n_assign` * D for soft groupings. "auto": about D / 16, a multiple of 64 where D
+        allows.
     solver : {"joint", "paper"}
         How weights are learnt. "paper": BPB of Liu, Yu and Shao (ICCV 2015), each bit for itself by the pair hinge.
         "joint": all weights together, so that similarities of codes follow those of the data.
-    grouping : {"auto", "kmeans", "random", "contiguous"} or (D,) array of int
-        Which dimensions share a bit; an array gives each dimension's group, 0 to n_bits - 1. "auto": k-means for the
-        paper's solver, random groups for the joint one.
+    grouping : {"auto", "kmeans", "random", "contiguous", "soft", "soft-kmeans", "soft-random"} or array of int
+        Which dimensions share a bit; an array gives each dimension's group, 0 to n_bits - 1, shape (D,), or its r
+        groups, shape (r, D). "auto": k-means for the paper's solver, random groups for the joint one. "soft-kmeans":
+        a dimension joins its `n_assign` nearest centres; "soft-random": `n_assign` random groupings are laid over
+        each other; "soft" is the one that fits "auto".
+    n_assign : int
+        Groups that a dimension serves in a soft grouping; above `n_bits` - 1 it is lowered with a warning.
     n_neighbors : int
         Neighbours of a training vector that count as similar; above N - 1 it is lowered with a warning.
     lam : float
@@ -65,9 +73,10 @@ class ProjectionBank(RowCoder):
 
     Attributes
     ----------
-    labels_ : (D,) int32
-        Group of each dimension.
-    weights_ : (D,) float32
+    labels_ : (D,) int32, or (r, D) int32 for soft groupings
+        Group, or groups, of each dimension.
+    weights_ : float32
+        Weight of each dimension in its group or groups, shaped as `labels_`.
     biases_ : (n_bits,) float32
     group_sizes_ : (n_bits,) int64
         Dimensions of each group.
@@ -89,6 +98,7 @@ class ProjectionBank(RowCoder):
     (200, 16)
     """
 
+    _auto_grouping: ClassVar[dict[str, str]] = {"paper": "kmeans", "joint": "random"}
     _saved_arrays: ClassVar[tuple[str, ...]] = ("labels_", "weights_", "biases_", "loss_curve_")
 
     def __init__(
@@ -97,6 +107,7 @@ class ProjectionBank(RowCoder):
         *,
         solver: str = "joint",
         grouping: str | ArrayLike = "auto",
+        n_assign: int = 2,
         n_neighbors: int = 100,
         lam: float = 1.0,
         max_iter: int = 70,
@@ -111,6 +122,7 @@ class ProjectionBank(RowCoder):
         self.n_bits = n_bits
         self.solver = solver
         self.grouping = grouping
+        self.n_assign = n_assign
         self.n_neighbors = n_neighbors
         self.lam = lam
         self.max_iter = max_iter
@@ -152,21 +164,24 @@ class ProjectionBank(RowCoder):
         gram = np.empty((n_samples, n_samples), np.float32) if keep_gram else None
         ids = nearest_neighbors(X, n_neighbors, means, gram=gram, n_threads=n_threads, verbose=self.verbose)
         graph = positive_pairs(ids)
+        if labels.ndim == 2:
+            X, means = RepeatedRows(X, len(labels)), np.tile(means, len(labels))
+        flat_labels = labels.ravel()
         settings = {"seed": seed, "max_iter": self.max_iter, "n_threads": n_threads, "verbose": self.verbose}
         if self.solver == "paper":
             weights, biases, curves = paper.learn(
-                X, labels, graph, means, n_bits=n_bits, lam=self.lam, tol=self.tol, init=self.init, **settings
+                X, flat_labels, graph, means, n_bits=n_bits, lam=self.lam, tol=self.tol, init=self.init, **settings
             )
             curve = curves.mean(axis=0)
         else:
             deviation = float(np.sqrt(np.mean(deviations**2)))
             weights, biases, curve = joint.learn(
-                X, labels, graph, means, gram=gram, deviation=deviation, n_bits=n_bits, **settings
+                X, flat_labels, graph, means, gram=gram, deviation=deviation, n_bits=n_bits, **settings
             )
         say(f"loss: {_sample(curve)}", self.verbose)
 
         self.labels_, self.biases_, self.loss_curve_ = labels, biases, curve
-        self.weights_ = np.divide(weights, scale, dtype=np.float32)
+        self.weights_ = np.divide(weights.reshape(labels.shape), scale, dtype=np.float32)
         self._derive()
         return self
 
@@ -195,12 +210,20 @@ class ProjectionBank(RowCoder):
         X = self._check_rows(X)
         self._bank.write(X, out, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
 
+    def to_csr(self) -> sp.csr_array:
+        """The weights as a sparse matrix, (n_bits, D) float32 with ascending columns: margins are ``X W' - biases``."""
+        check_is_fitted(self)
+        indptr, columns = group_columns(self.labels_, self.n_bits_)
+        order = np.argsort(self._bank.labels, kind="stable")
+        return sp.csr_array((self._bank.weights[order], columns, indptr), shape=(self.n_bits_, self.n_features_in_))
+
     def _check_parameters(self) -> None:
         if not (isinstance(self.n_bits, str) and self.n_bits == "auto"):
             check_int(self, "n_bits", self.n_bits, 1)
-        check_choice(self, "solver", self.solver, tuple(AUTO_GROUPING))
+        check_choice(self, "solver", self.solver, SOLVERS)
         if isinstance(self.grouping, str):
-            check_choice(self, "grouping", self.grouping, ("auto", *GROUPINGS))
+            check_choice(self, "grouping", self.grouping, ("auto", *GROUPINGS, "soft", *SOFT_GROUPINGS))
+        check_int(self, "n_assign", self.n_assign, 1)
         check_int(self, "n_neighbors", self.n_neighbors, 1)
         check_positive(self, "lam", self.lam)
         check_int(self, "max_iter", self.max_iter, 1)
@@ -211,14 +234,17 @@ class ProjectionBank(RowCoder):
     def _resolve_bits(self, n_features: int) -> int:
         if isinstance(self.n_bits, str):
             return auto_bits(n_features)
-        if self.n_bits > n_features:
-            reject(
-                self,
-                "n_bits",
-                f"at most the number of features, {n_features}, since no group may be empty",
-                self.n_bits,
-            )
+        n_assign = self._groups_per_dimension(self.n_bits)
+        if self.n_bits > n_assign * n_features:
+            times = f" times n_assign = {n_assign}" if n_assign > 1 else ""
+            allowed = f"at most the number of features, {n_features}{times}, since no group may be empty"
+            reject(self, "n_bits", allowed, self.n_bits)
         return int(self.n_bits)
+
+    def _groups_per_dimension(self, n_bits: int) -> int:
+        if not isinstance(self.grouping, str):
+            return len(np.atleast_2d(np.asarray(self.grouping)))
+        return min(self.n_assign, max(1, n_bits - 1)) if self.grouping.startswith("soft") else 1
 
     def _resolve_neighbors(self, n_samples: int) -> int:
         if self.n_neighbors <= n_samples - 1:
@@ -230,31 +256,47 @@ class ProjectionBank(RowCoder):
         return n_samples - 1
 
     def _group(self, X: Any, n_bits: int, rng: np.random.Generator, n_threads: int) -> NDArray[np.int32]:
-        auto = isinstance(self.grouping, str) and self.grouping == "auto"
-        grouping = AUTO_GROUPING[self.solver] if auto else self.grouping
+        n_assign = self._groups_per_dimension(n_bits)
+        if isinstance(self.grouping, str) and self.grouping.startswith("soft") and n_assign < self.n_assign:
+            message = f"n_assign={self.n_assign} is lowered to {n_assign}: there are {n_bits} groups."
+            warnings.warn(message, UserWarning, stacklevel=3)
         labels = group_dimensions(
-            grouping, X, n_bits, rng, kmeans_iter=self.kmeans_iter, n_threads=n_threads, verbose=self.verbose
+            self._resolve_grouping(),
+            X,
+            n_bits,
+            rng,
+            n_assign=n_assign,
+            kmeans_iter=self.kmeans_iter,
+            n_threads=n_threads,
+            verbose=self.verbose,
         )
-        sizes = np.bincount(labels)
+        sizes = np.bincount(labels.ravel())
         say(f"{n_bits} groups of {sizes.min()} to {sizes.max()} dimensions (median {np.median(sizes):g})", self.verbose)
         return labels
+
+    def _resolve_grouping(self) -> Any:
+        if not isinstance(self.grouping, str):
+            return self.grouping
+        auto = self._auto_grouping[self.solver]
+        return {"auto": auto, "soft": f"soft-{auto}"}.get(self.grouping, self.grouping)
 
     def _derive(self) -> None:
         """Set what follows from the learnt arrays."""
         self.n_bits_ = len(self.biases_)
         self.n_iter_ = len(self.loss_curve_) - 1
-        self.group_sizes_ = np.bincount(self.labels_, minlength=self.n_bits_)
-        self._bank = Bank(self.labels_.view(np.uint32), self.weights_, self.biases_)
+        self.group_sizes_ = np.bincount(self.labels_.ravel(), minlength=self.n_bits_)
+        self._bank = Bank(self.labels_.T.ravel().view(np.uint32), self.weights_.T.ravel(), self.biases_)
 
     def _check_loaded(self) -> None:
         shapes = {name: getattr(self, name).shape for name in self._saved_arrays}
-        n_features, n_bits = len(self.labels_), len(self.biases_)
-        if shapes["weights_"] != (n_features,) or shapes["labels_"] != (n_features,) or shapes["biases_"] != (n_bits,):
+        dimensions = [len(shapes[name]) for name in ("labels_", "biases_")]
+        if dimensions not in ([1, 1], [2, 1]) or shapes["weights_"] != shapes["labels_"]:
             raise ModelFileError(f"arrays do not fit each other: {shapes}")
         kinds = [str(array.dtype) for array in (self.labels_, self.weights_, self.biases_)]
         if kinds != ["int32", "float32", "float32"]:
             raise ModelFileError(f"arrays have the wrong types: {', '.join(kinds)}")
-        if n_features == 0 or self.labels_.min() < 0 or self.labels_.max() >= n_bits:
+        n_features, n_bits = shapes["labels_"][-1], len(self.biases_)
+        if self.labels_.size == 0 or self.labels_.min() < 0 or self.labels_.max() >= n_bits:
             raise ModelFileError("labels point to groups that do not exist")
         self.n_features_in_ = n_features
         self._derive()

@@ -22,7 +22,10 @@ _SMALL = 1 << 24
 
 @dataclass(frozen=True)
 class Bank:
-    """A linear bank as the kernels want it: labels (D,) uint32, weights (D,) float32, biases (n_bits,) float32."""
+    """A linear bank as the kernels want it: labels (D,) uint32, weights (D,) float32, biases (n_bits,) float32.
+
+    Where a dimension serves r groups, labels and weights have r numbers for each, dimension after dimension, (r D,).
+    """
 
     labels: NDArray[np.uint32]
     weights: NDArray[np.float32]

@@ -73,6 +73,23 @@ class ScaledRows:
         return (block.toarray() if sp.issparse(block) else np.asarray(block, np.float32)) / self._scale
 
 
+class RepeatedRows:
+    """Rows of X written several times, one copy behind the other, as they are read.
+
+    A soft bank, in which a dimension serves r groups, is a hard bank of the vectors written r times.
+    """
+
+    def __init__(self, X: Any, times: int) -> None:
+        self.shape: tuple[int, int] = (X.shape[0], times * X.shape[1])
+        self._rows = X
+        self._times = times
+
+    def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
+        block = self._rows[rows]
+        with np.errstate(over="ignore"):
+            return np.tile(block.toarray() if sp.issparse(block) else np.asarray(block, np.float32), (1, self._times))
+
+
 def is_hdf5(X: Any) -> bool:
     """Whether X is an h5py data set, which is read block by block and never turned into an array."""
     return type(X).__module__.partition(".")[0] == "h5py"

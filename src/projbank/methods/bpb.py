@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from projbank.methods.banks import BankMethod
 
@@ -12,12 +11,12 @@ from projbank.methods.banks import BankMethod
 class BPB(BankMethod):
     """`ProjectionBank(solver="paper")` with the paper's grouping; parameters and attributes as there."""
 
-    _grouping: ClassVar[str] = "kmeans"
-
     def __init__(
         self,
         n_bits: int | str = "auto",
         *,
+        grouping: str | ArrayLike = "auto",
+        n_assign: int = 2,
         n_neighbors: int = 100,
         lam: float = 1.0,
         max_iter: int = 70,
@@ -30,7 +29,8 @@ class BPB(BankMethod):
         super().__init__(
             n_bits,
             solver="paper",
-            grouping=self._grouping,
+            grouping=grouping,
+            n_assign=n_assign,
             n_neighbors=n_neighbors,
             lam=lam,
             max_iter=max_iter,

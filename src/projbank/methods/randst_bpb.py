@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from projbank.methods.bpb import BPB
 
 
 class RandomBPB(BPB):
-    """`ProjectionBank(solver="paper", grouping="random")`; parameters and attributes as there."""
+    """`BPB` whose groups are random: "auto" is "random", "soft" is "soft-random". Parameters as there."""
 
-    _grouping = "random"
+    _auto_grouping: ClassVar[dict[str, str]] = {"paper": "random"}
