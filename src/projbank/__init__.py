@@ -1,8 +1,9 @@
 """Very long vectors to medium-length binary codes in one pass, and what was lost, measured."""
 
 from projbank.bank import ProjectionBank
+from projbank.kernel_bank import KernelProjectionBank
 from projbank.modelfile import ModelFileError, load
 from projbank.search import HammingIndex
 
 __version__ = "0.1.0"
-__all__ = ["HammingIndex", "ModelFileError", "ProjectionBank", "load"]
+__all__ = ["HammingIndex", "KernelProjectionBank", "ModelFileError", "ProjectionBank", "load"]

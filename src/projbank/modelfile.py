@@ -16,6 +16,7 @@ FORMAT = "projbank"
 VERSION = 1
 CLASSES = {
     "ProjectionBank": "projbank.bank",
+    "KernelProjectionBank": "projbank.kernel_bank",
     "FisherVector": "projbank.features.fisher",
     "VLAD": "projbank.features.vlad",
     "FeatureExtractor": "projbank.features.extractor",
@@ -35,6 +36,8 @@ CLASSES = {
     "KMeansITQ": "projbank.methods.kmeans_itq",
     "RandomBPB": "projbank.methods.randst_bpb",
     "BPB": "projbank.methods.bpb",
+    "PolynomialKBPB": "projbank.methods.kbpb",
+    "RadialKBPB": "projbank.methods.kbpb",
     "JointBank": "projbank.methods.joint",
     "SignSelect": "projbank.methods.sign_select",
     "SRHT": "projbank.methods.srht",

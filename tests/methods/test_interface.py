@@ -37,6 +37,8 @@ NAMES = [
     "kmeans+itq",
     "randst+bpb",
     "bpb",
+    "kbpb-poly",
+    "kbpb-rbf",
     "joint",
     "sign-select",
     "srht+sign",
@@ -48,6 +50,7 @@ BINARY = [name for name in NAMES if METHODS[name].distance == "hamming"]
 pytestmark = [
     pytest.mark.filterwarnings("ignore:n_neighbors=.* is lowered"),
     pytest.mark.filterwarnings("ignore:n_bits=.* is lowered"),
+    pytest.mark.filterwarnings("ignore:n_basis=.* is lowered"),
 ]
 
 

@@ -85,14 +85,27 @@ class PairHinge:
         """Biases b of the uncentred form: w . x - b = w . (x - mean) - offset."""
         return offsets + self.sum_by_group(weights * self.means)
 
+    def penalties(self, weights: Floats, offsets: Floats, F: Floats) -> NDArray[np.float64]:
+        """Regulariser 1/2 (|w|^2 + b^2) of every group; F are the margins, for who can use them."""
+        return 0.5 * (self.sum_by_group(weights.astype(np.float64) ** 2) + self.biases(weights, offsets) ** 2)
+
+    def varied(self) -> NDArray[np.bool_]:
+        """(m,) which dimensions are not constant."""
+        return (self.dims != 0).any(axis=1)
+
+    def variances(self) -> NDArray[np.float64]:
+        """(T,) variance of each group's data, summed over its dimensions."""
+        return self.sum_by_group(np.einsum("ij,ij->i", self.dims, self.dims, dtype=np.float64)) / self.n_samples
+
     def evaluate(
         self, weights: Floats, offsets: Floats
     ) -> tuple[NDArray[np.float64], Floats, Floats, NDArray[np.int64]]:
         """Loss L of every group, its slopes in weights and offsets, and the number of hinges at 0."""
-        hinges, G, kinks = self.hinge(self.margins(weights, offsets))
+        F = self.margins(weights, offsets)
+        hinges, G, kinks = self.hinge(F)
         weight_slopes, bias_slopes = self._pull_back(G)
         biases = self.biases(weights, offsets)
-        losses = 0.5 * (self.sum_by_group(weights.astype(np.float64) ** 2) + biases**2) + self.lam * hinges
+        losses = self.penalties(weights, offsets, F) + self.lam * hinges
         total_weight_slopes = self.lam * weight_slopes + weights + biases[self.group_of] * self.means
         total_bias_slopes = self.lam * bias_slopes + biases
         return losses, total_weight_slopes.astype(np.float32), total_bias_slopes.astype(np.float32), kinks
@@ -214,8 +227,7 @@ def start(loss: PairHinge, init: str, rng: np.random.Generator) -> tuple[Floats,
     "leading": the direction in which the loss falls most near w = 0 (power iteration), or equal weights where those
     start lower; "equal": equal weights; "random": Gaussian ones.
     """
-    varied = (loss.dims != 0).any(axis=1)
-    equal = varied.astype(np.float32)
+    equal = loss.varied().astype(np.float32)
     offsets = np.zeros(loss.n_groups, np.float32)
     if init == "random":
         return _best_scale(loss, equal * rng.standard_normal(len(equal), dtype=np.float32))[0], offsets
@@ -236,10 +248,8 @@ def _best_scale(loss: PairHinge, weights: Floats) -> tuple[Floats, NDArray[np.fl
     spread = np.sqrt(np.einsum("ij,ij->j", F, F, dtype=np.float64) / len(F))
     weights = (weights / np.where(spread > 0, spread, 1.0)[loss.group_of]).astype(np.float32)
     F = loss.margins(weights, offsets)
-    norms, means = loss.sum_by_group(weights.astype(np.float64) ** 2), loss.biases(weights, offsets)
-    losses = np.array(
-        [0.5 * scale**2 * (norms + means**2) + loss.lam * loss.hinge(np.float32(scale) * F)[0] for scale in _SCALES]
-    )
+    penalties = loss.penalties(weights, offsets, F)
+    losses = np.array([scale**2 * penalties + loss.lam * loss.hinge(np.float32(scale) * F)[0] for scale in _SCALES])
     best = np.argmin(losses, axis=0)
     return (weights * _SCALES[best][loss.group_of]).astype(np.float32), losses.min(axis=0)
 
@@ -252,9 +262,8 @@ def _normalised(loss: PairHinge, weights: Floats) -> Floats:
 def _step_units(loss: PairHinge) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Inverse curvatures of the loss near 0: 4 lam n (positives per sample) variance in w, 2 lam n^2 in the offset."""
     n = loss.n_samples
-    variance = loss.sum_by_group(np.einsum("ij,ij->i", loss.dims, loss.dims, dtype=np.float64)) / n
     degree = len(loss.indices) / n
-    curvature = 1.0 + 4.0 * loss.lam * n * degree * variance
+    curvature = 1.0 + 4.0 * loss.lam * n * degree * loss.variances()
     return 1.0 / curvature, np.full(loss.n_groups, 1.0 / (1.0 + 2.0 * loss.lam * n**2))
 
 

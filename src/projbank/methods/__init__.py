@@ -15,6 +15,7 @@ from projbank.methods.cbe import CBE
 from projbank.methods.cbe_rand import RandomCBE
 from projbank.methods.itq import ITQ
 from projbank.methods.joint import JointBank
+from projbank.methods.kbpb import PolynomialKBPB, RadialKBPB
 from projbank.methods.kmeans_itq import KMeansITQ
 from projbank.methods.lsh import LSH
 from projbank.methods.pca import PCA
@@ -47,6 +48,8 @@ METHODS: dict[str, Any] = {
     "kmeans+itq": KMeansITQ,
     "randst+bpb": RandomBPB,
     "bpb": BPB,
+    "kbpb-poly": PolynomialKBPB,
+    "kbpb-rbf": RadialKBPB,
     "joint": JointBank,
     "sign-select": SignSelect,
     "srht+sign": SRHT,

@@ -1,0 +1,363 @@
+"""KernelProjectionBank: the estimator of KBPB. Learning and coding live in modules of their own."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from projbank.codes import code_bytes
+from projbank.estimator import RowCoder, auto_bits
+from projbank.grouping import GROUPINGS, group_dimensions
+from projbank.kernel_coding import Groups, KernelBank, KernelFunction, Scaling
+from projbank.learning import kernel as kernel_learning
+from projbank.learning import paper
+from projbank.modelfile import ModelFileError
+from projbank.neighbors import nearest_neighbors, positive_pairs
+from projbank.params import check_choice, check_int, check_positive, reject
+from projbank.progress import say
+from projbank.threads import thread_count
+from projbank.vectors import column_statistics, take_rows
+
+KERNELS = ("rbf", "poly", "linear")
+
+
+class KernelProjectionBank(RowCoder):
+    """Binary codes of very long vectors by kernels on short pieces of them: KBPB of Liu, Yu and Shao (ICCV 2015).
+
+    The D dimensions are split into `n_bits` groups; bit p is 1 iff g_p(x) = sum_i a_i k(x_i, x) - b is above 0, where
+    k looks at the dimensions of group p only and x_1 .. x_n are basis samples that all groups share.
+
+    Parameters
+    ----------
+    n_bits : int or "auto"
+        Bits per code, at most D. "auto": about D / 16, a multiple of 64 where D allows.
+    kernel : {"rbf", "poly", "linear"} or callable
+        exp(-|x - y|^2 / sigma^2); (gamma x . y + 1)^degree; x . y; or a function of two arrays (n1, m) and (n2, m)
+        that gives the (n1, n2) values of a kernel that satisfies Mercer's condition. A bank with a function can be
+        pickled where the function can, but not saved to a model file.
+    n_basis : int
+        Basis samples, drawn from the training data; above N it is lowered with a warning.
+    degree : int
+        Degree of the polynomial kernel, the paper's tau.
+    gamma : "scale" or float
+        Scale of the polynomial kernel; 1.0 is the paper's form, "scale" is 1 / (mean squared length of the basis
+        samples) in each group.
+    sigma : "adaptive" or float
+        Width of the RBF kernel; "adaptive" is `sigma_factor` times the mean distance of the basis samples to their
+        `sigma_neighbors` nearest, in each group.
+    sigma_neighbors : int
+    sigma_factor : float
+    grouping : {"auto", "kmeans", "random", "contiguous"} or (D,) array of int
+        Which dimensions share a bit; an array gives each dimension's group. "auto": k-means, as in the paper.
+    n_neighbors : int
+        Neighbours of a training vector that count as similar; above N - 1 it is lowered with a warning.
+    lam : float
+        Weight of the pair loss against the regulariser.
+    max_iter : int
+        Steps of gradient descent.
+    tol : float
+        A group stops when its loss per pair changes by less than this.
+    init : {"leading", "equal", "random"}
+        Starting coefficients, as for `ProjectionBank`.
+    kmeans_iter : int
+        Iterations of k-means.
+    random_state : int, RandomState or None
+        Same seed and data give the same bits, whatever the number of threads.
+    n_jobs : int or None
+        Threads; None and -1 are all cores.
+    verbose : int
+        1 shows progress bars on a terminal and the course of learning, 2 also that of k-means.
+
+    Attributes
+    ----------
+    indptr_ : (n_bits + 1,) int64
+    columns_ : (m,) int32
+        Dimensions of group p: ``columns_[indptr_[p]:indptr_[p + 1]]``; m is D for hard groupings.
+    basis_ : (n, D) float32
+        The basis samples.
+    coefficients_ : (n_bits, n) float32
+    biases_ : (n_bits,) float32
+    scales_ : (n_bits,) float32
+        Widths sigma of the RBF kernel, or gammas of a polynomial one.
+    means_ : (D,) float32
+        Means of the training data, from which RBF distances are measured.
+    group_sizes_ : (n_bits,) int64
+    loss_curve_ : (n_iter + 1,) float64
+        Mean over groups of L / (lam n^2) after each step.
+    n_bits_, n_basis_, n_iter_ : int
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from projbank import KernelProjectionBank
+    >>> X = np.random.default_rng(0).standard_normal((200, 256), dtype=np.float32)
+    >>> bank = KernelProjectionBank(n_bits=32, n_basis=100, n_neighbors=10).fit(X)
+    >>> bank.transform(X).shape
+    (200, 4)
+    """
+
+    _saved_arrays: ClassVar[tuple[str, ...]] = (
+        "indptr_",
+        "columns_",
+        "basis_",
+        "coefficients_",
+        "biases_",
+        "scales_",
+        "means_",
+        "loss_curve_",
+    )
+
+    def __init__(
+        self,
+        n_bits: int | str = "auto",
+        *,
+        kernel: str | KernelFunction = "rbf",
+        n_basis: int = 1500,
+        degree: int = 3,
+        gamma: str | float = "scale",
+        sigma: str | float = "adaptive",
+        sigma_neighbors: int = 10,
+        sigma_factor: float = 2.0,
+        grouping: str | ArrayLike = "auto",
+        n_neighbors: int = 100,
+        lam: float = 1.0,
+        max_iter: int = 70,
+        tol: float = 1e-6,
+        init: str = "leading",
+        kmeans_iter: int = 20,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_bits = n_bits
+        self.kernel = kernel
+        self.n_basis = n_basis
+        self.degree = degree
+        self.gamma = gamma
+        self.sigma = sigma
+        self.sigma_neighbors = sigma_neighbors
+        self.sigma_factor = sigma_factor
+        self.grouping = grouping
+        self.n_neighbors = n_neighbors
+        self.lam = lam
+        self.max_iter = max_iter
+        self.tol = tol
+        self.init = init
+        self.kmeans_iter = kmeans_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Learn the bank.
+
+        Parameters
+        ----------
+        X : (n, D) array, memory map, scipy.sparse matrix or h5py data set, read in blocks
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        X = self._check_rows(X, reset=True)
+        n_samples, n_features = X.shape
+        n_bits = self._resolve_bits(n_features)
+        n_neighbors = _lowered("n_neighbors", self.n_neighbors, n_samples - 1, n_samples)
+        n_basis = _lowered("n_basis", self.n_basis, n_samples, n_samples)
+        n_threads = thread_count(self.n_jobs)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        rng = np.random.default_rng(seed)
+
+        means, _ = column_statistics(X)
+        groups = self._group(X, n_bits, rng, n_threads)
+        ids = nearest_neighbors(X, n_neighbors, means, n_threads=n_threads, verbose=self.verbose)
+        chosen = np.sort(rng.choice(n_samples, n_basis, replace=False))
+        graph = positive_pairs(ids)[chosen][:, chosen]
+        graph.sort_indices()
+        basis = np.empty((n_basis, n_features), np.float32)
+        take_rows(X, chosen, basis)
+
+        self.indptr_, self.columns_ = groups.indptr, groups.columns
+        self.means_ = means.astype(np.float32)
+        self.basis_ = basis
+        self.scales_ = self._scales(basis, groups, n_threads)
+        self.coefficients_, self.biases_, curves = kernel_learning.learn(
+            basis,
+            groups,
+            graph,
+            self._form(),
+            lam=self.lam,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            init=self.init,
+            seed=seed,
+            n_threads=n_threads,
+            verbose=self.verbose,
+        )
+        self.loss_curve_ = curves.mean(axis=0)
+        say(f"loss: {self.loss_curve_[0]:.4f} to {self.loss_curve_[-1]:.4f}", self.verbose)
+        self._derive()
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.uint8]:
+        """Packed codes of X.
+
+        Parameters
+        ----------
+        X : (n, D) array, memory map, scipy.sparse matrix or h5py data set
+
+        Returns
+        -------
+        codes : (n, ceil(n_bits / 8)) uint8
+            Bit p stands in byte p // 8 at position p % 8, as in FAISS; padding bits are 0.
+        """
+        X = self._check_rows(X)
+        codes = np.empty((X.shape[0], code_bytes(self.n_bits_)), np.uint8)
+        self._bank.write(X, codes, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
+        return codes
+
+    def decision_function(self, X: Any) -> NDArray[np.float32]:
+        """Margins of X, (n, n_bits) float32; bit p of the code is 1 iff margin p is above 0."""
+        X = self._check_rows(X)
+        margins = np.empty((X.shape[0], self.n_bits_), np.float32)
+        self._bank.write(X, margins, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
+        return margins
+
+    def write(self, X: Any, out: NDArray[Any]) -> None:
+        """Write the codes (`out` of uint8) or margins (float32) of X into an array, e.g. a memory-mapped file."""
+        X = self._check_rows(X)
+        self._bank.write(X, out, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
+
+    def _check_parameters(self) -> None:
+        if not (isinstance(self.n_bits, str) and self.n_bits == "auto"):
+            check_int(self, "n_bits", self.n_bits, 1)
+        if not callable(self.kernel):
+            check_choice(self, "kernel", self.kernel, KERNELS)
+        check_int(self, "n_basis", self.n_basis, 2)
+        check_int(self, "degree", self.degree, 1)
+        if not (isinstance(self.gamma, str) and self.gamma == "scale"):
+            check_positive(self, "gamma", self.gamma)
+        if not (isinstance(self.sigma, str) and self.sigma == "adaptive"):
+            check_positive(self, "sigma", self.sigma)
+        check_int(self, "sigma_neighbors", self.sigma_neighbors, 1)
+        check_positive(self, "sigma_factor", self.sigma_factor)
+        if isinstance(self.grouping, str):
+            check_choice(self, "grouping", self.grouping, ("auto", *GROUPINGS))
+        check_int(self, "n_neighbors", self.n_neighbors, 1)
+        check_positive(self, "lam", self.lam)
+        check_int(self, "max_iter", self.max_iter, 1)
+        check_positive(self, "tol", self.tol, zero=True)
+        check_choice(self, "init", self.init, paper.INITS)
+        check_int(self, "kmeans_iter", self.kmeans_iter, 1)
+
+    def _resolve_bits(self, n_features: int) -> int:
+        if isinstance(self.n_bits, str):
+            return auto_bits(n_features)
+        if self.n_bits > n_features:
+            reject(
+                self,
+                "n_bits",
+                f"at most the number of features, {n_features}, since no group may be empty",
+                self.n_bits,
+            )
+        return int(self.n_bits)
+
+    def _group(self, X: Any, n_bits: int, rng: np.random.Generator, n_threads: int) -> Groups:
+        auto = isinstance(self.grouping, str) and self.grouping == "auto"
+        labels = group_dimensions(
+            "kmeans" if auto else self.grouping,
+            X,
+            n_bits,
+            rng,
+            kmeans_iter=self.kmeans_iter,
+            n_threads=n_threads,
+            verbose=self.verbose,
+        )
+        groups = Groups.from_labels(labels, n_bits)
+        sizes = groups.sizes
+        say(f"{n_bits} groups of {sizes.min()} to {sizes.max()} dimensions (median {np.median(sizes):g})", self.verbose)
+        return groups
+
+    def _scales(self, basis: NDArray[np.float32], groups: Groups, n_threads: int) -> NDArray[np.float32]:
+        """Widths of the RBF kernel or gammas of a polynomial one; ones where the kernel has neither."""
+        scales = np.ones(len(groups), np.float32)
+        if self.kernel == "rbf" and isinstance(self.sigma, str):
+            scales = kernel_learning.adaptive_sigmas(
+                basis, groups, self.sigma_neighbors, self.sigma_factor, n_threads=n_threads
+            )
+        elif self.kernel == "rbf":
+            scales[:] = self.sigma
+        elif self.kernel == "poly" and isinstance(self.gamma, str):
+            scales = kernel_learning.scale_gammas(basis, groups)
+        elif self.kernel == "poly":
+            scales[:] = self.gamma
+        return scales
+
+    def _form(self) -> Scaling | KernelFunction:
+        """Scaling of a built-in kernel, or the user's function."""
+        if callable(self.kernel):
+            return self.kernel
+        groups = Groups(self.indptr_, self.columns_)
+        if self.kernel == "rbf":
+            return Scaling.radial(groups, self.scales_, self.means_)
+        if self.kernel == "poly":
+            return Scaling.polynomial(groups, self.scales_, self.degree)
+        return Scaling.linear(groups)
+
+    def _derive(self) -> None:
+        """Set what follows from the learnt arrays."""
+        groups = Groups(self.indptr_, self.columns_)
+        self.n_bits_, self.n_basis_ = self.coefficients_.shape
+        self.n_iter_ = len(self.loss_curve_) - 1
+        self.group_sizes_ = groups.sizes
+        self._bank = KernelBank(groups, self.basis_[:, self.columns_], self.coefficients_, self.biases_, self._form())
+
+    def _check_loaded(self) -> None:
+        arrays = {name: getattr(self, name) for name in self._saved_arrays}
+        kinds = ["int64", "int32", *["float32"] * 5, "float64"]
+        found = [str(array.dtype) for array in arrays.values()]
+        if found != kinds:
+            raise ModelFileError(f"arrays have the wrong types: {', '.join(found)}")
+        shapes = {name: array.shape for name, array in arrays.items()}
+        if self.coefficients_.ndim != 2 or self.basis_.ndim != 2 or self.columns_.ndim != 1:
+            raise ModelFileError(f"arrays do not fit each other: {shapes}")
+        (n_bits, n_basis), n_features = self.coefficients_.shape, self.basis_.shape[1]
+        expected = {
+            "indptr_": (n_bits + 1,),
+            "basis_": (n_basis, n_features),
+            "biases_": (n_bits,),
+            "scales_": (n_bits,),
+            "means_": (n_features,),
+        }
+        if any(shapes[name] != shape for name, shape in expected.items()) or 0 in self.coefficients_.shape:
+            raise ModelFileError(f"arrays do not fit each other: {shapes}")
+        ends = self.indptr_[0] == 0 and self.indptr_[-1] == len(self.columns_)
+        if not ends or (np.diff(self.indptr_) < 1).any():
+            raise ModelFileError("indptr_ does not cut columns_ into groups")
+        if self.columns_.min() < 0 or self.columns_.max() >= n_features:
+            raise ModelFileError("columns_ point to dimensions that do not exist")
+        if not (self.scales_ > 0).all():
+            raise ModelFileError("scales_ are not all above 0")
+        self._check_parameters()
+        self.n_features_in_ = n_features
+        self._derive()
+
+    @property
+    def _n_features_out(self) -> int:
+        return code_bytes(self.n_bits_)
+
+
+def _lowered(name: str, value: int, limit: int, n_samples: int) -> int:
+    """Return `value`, or `limit` with a warning where it is above."""
+    if value <= limit:
+        return int(value)
+    message = f"{name}={value} is lowered to {limit}: there are {n_samples} training vectors."
+    warnings.warn(message, UserWarning, stacklevel=3)
+    return limit

@@ -1,0 +1,232 @@
+"""Coding with a kernel bank: groups of columns, their basis and coefficients, and rows to margins or bits in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.kernels.kernel_values import LANES, arrange_basis, gather_groups, kernel_margins, kernel_matrix
+from projbank.kernels.methods_pack import pack_above
+from projbank.progress import progress
+from projbank.threads import run_all, split_rows
+from projbank.vectors import check_finite, read_rows, release_pages
+
+_BLOCK_ROWS = 64
+"""Rows that are coded together: their columns are gathered once, and each group's basis serves all of them."""
+
+Floats = NDArray[np.float32]
+KernelFunction = Callable[[Floats, Floats], Any]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Columns of each group, group after group; a column may stand in several groups.
+
+    indptr (d + 1,) int64: where each group begins; columns (m,) int32.
+    """
+
+    indptr: NDArray[np.int64]
+    columns: NDArray[np.int32]
+
+    @classmethod
+    def from_labels(cls, labels: NDArray[np.integer], n_groups: int) -> Groups:
+        """Groups of a hard grouping: labels (D,) in [0, n_groups)."""
+        sizes = np.bincount(labels, minlength=n_groups)
+        indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return cls(indptr, np.argsort(labels, kind="stable").astype(np.int32))
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """(d,) number of columns of each group."""
+        return np.diff(self.indptr)
+
+    def own(self, p: int) -> slice:
+        """Where the columns of group p stand in the gathered order."""
+        return slice(int(self.indptr[p]), int(self.indptr[p + 1]))
+
+    def part(self, first: int, last: int) -> Groups:
+        """The groups first to last - 1 alone."""
+        start, stop = self.indptr[first], self.indptr[last]
+        return Groups(self.indptr[first : last + 1] - start, self.columns[start:stop])
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How gathered columns are brought to the form that the kernels of `kernel_values` take.
+
+    degree: 0 for RBF, t for the polynomial (gamma x . y + 1)^t, of which the compiled kernels leave out the `constant`
+    1; columns are multiplied by `factor` (m,), sqrt(2 log2 e) / sigma for RBF and sqrt(gamma) for polynomials, and
+    `shift` (m,) is subtracted.
+    """
+
+    degree: int
+    factor: Floats
+    shift: Floats
+    constant: float = 0.0
+
+    @classmethod
+    def radial(cls, groups: Groups, sigmas: NDArray[np.floating], means: NDArray[np.floating]) -> Scaling:
+        """exp(-|x - y|^2 / sigma^2), with columns measured from their means, which costs no digits."""
+        factor = np.repeat(np.sqrt(2 * np.log2(np.e)) / sigmas, groups.sizes)
+        return cls(0, factor.astype(np.float32), (factor * means[groups.columns]).astype(np.float32))
+
+    @classmethod
+    def polynomial(cls, groups: Groups, gammas: NDArray[np.floating], degree: int) -> Scaling:
+        """(gamma x . y + 1)^degree."""
+        factor = np.repeat(np.sqrt(gammas), groups.sizes).astype(np.float32)
+        return cls(degree, factor, np.zeros_like(factor), 1.0)
+
+    @classmethod
+    def linear(cls, groups: Groups) -> Scaling:
+        """The plain inner product."""
+        return cls(1, np.ones(len(groups.columns), np.float32), np.zeros(len(groups.columns), np.float32))
+
+    def gather(self, X: Floats, columns: NDArray[np.int32], first_row: int = 0) -> Floats:
+        """(rows, m) scaled columns of a block of rows; raises for NaN and infinity, which may be in unused columns."""
+        U = np.empty((len(X), len(columns)), np.float32)
+        if not gather_groups(X, columns, self.factor, self.shift, U) or len(columns) < X.shape[1]:
+            check_finite(X, first_row)
+        return U
+
+    def part(self, columns: slice) -> Scaling:
+        """The scaling of some of the gathered columns."""
+        return Scaling(self.degree, self.factor[columns], self.shift[columns], self.constant)
+
+
+class Basis:
+    """Basis vectors of all groups, scaled, in the blocks that the kernels read.
+
+    Built from gathered (not yet scaled) values of shape (n, m). Padded with vectors that no coefficient uses.
+    """
+
+    def __init__(self, groups: Groups, scaling: Scaling, values: Floats) -> None:
+        self.groups, self.scaling = groups, scaling
+        self.n = len(values)
+        self.n_pad = -(-self.n // LANES) * LANES
+        self.blocks = np.empty(self.n_pad * len(groups.columns), np.float32)
+        self.halves = np.empty(self.n_pad * len(groups), np.float32)
+        places = np.arange(len(groups.columns), dtype=np.int32)
+        arrange_basis(scaling.gather(values, places), groups.indptr, scaling.degree, self.blocks, self.halves)
+
+    @property
+    def _arrays(self) -> tuple[Any, ...]:
+        return self.groups.indptr, self.blocks, self.halves, self.scaling.degree
+
+    def margins(self, U: Floats, coefficients: Floats, biases: Floats, out: Floats) -> None:
+        """out[i, p] = coefficients[p] . k(u_i, basis) - biases[p]; coefficients (d, n_pad), U gathered and scaled."""
+        kernel_margins(U, *self._arrays, coefficients, biases, 0, len(self.groups), out)
+
+    def matrix(self, U: Floats, p: int) -> Floats:
+        """(rows, n) kernel values of group p; a polynomial kernel's constant is left out."""
+        K = np.empty((len(U), self.n), np.float32)
+        kernel_matrix(U, *self._arrays, p, self.n, K)
+        return K
+
+
+class KernelBank:
+    """A fitted kernel bank as coding wants it.
+
+    groups; values (n, m): basis in gathered columns; coefficients (d, n); biases (d,); form: the
+    scaling of a built-in kernel, or a kernel function.
+    """
+
+    def __init__(
+        self,
+        groups: Groups,
+        values: Floats,
+        coefficients: Floats,
+        biases: Floats,
+        form: Scaling | KernelFunction,
+    ) -> None:
+        self.groups, self.biases = groups, biases
+        self._coder: _ScaledCoder | _CallableCoder
+        if isinstance(form, Scaling):
+            self._coder = _ScaledCoder(groups, values, coefficients, biases, form)
+        else:
+            self._coder = _CallableCoder(groups, values, coefficients, biases, form)
+
+    def write(self, X: Any, out: NDArray[Any], *, n_threads: int = 1, verbose: int = 0) -> None:
+        """Write codes (`out` of uint8) or margins (float32) of X into an array, which may be a memory map.
+
+        Rows are taken 64 at a time, so memory does not grow with them. A row gets the same bits in any block.
+        """
+        n_rows = X.shape[0]
+        zeros = np.zeros(len(self.biases), np.float32)
+
+        def code(start: int, stop: int) -> int:
+            rows = read_rows(X, start, stop)
+            F = np.empty((stop - start, len(self.biases)), np.float32)
+            self._coder.margins(rows, start, F)
+            release_pages(rows)
+            if out.dtype == np.uint8:
+                pack_above(F, zeros, out[start:stop])
+            else:
+                out[start:stop] = F
+            return stop - start
+
+        rows_per_block = min(_BLOCK_ROWS, max(4, -(-n_rows // n_threads)))
+        with progress("coding", n_rows, verbose) as advance:
+            for done in run_all(code, split_rows(n_rows, rows_per_block), n_threads):
+                advance(done)
+
+
+class _ScaledCoder:
+    """Margins by the compiled kernels."""
+
+    def __init__(self, groups: Groups, values: Floats, coefficients: Floats, biases: Floats, scaling: Scaling) -> None:
+        self._basis = Basis(groups, scaling, values)
+        self._coefficients = np.zeros((len(groups), self._basis.n_pad), np.float32)
+        self._coefficients[:, : len(values)] = coefficients
+        self._biases = biases
+
+    def margins(self, rows: Floats, first_row: int, out: Floats) -> None:
+        U = self._basis.scaling.gather(rows, self._basis.groups.columns, first_row)
+        self._basis.margins(U, self._coefficients, self._biases, out)
+
+
+class _CallableCoder:
+    """Margins by a kernel function that the user gave, group by group."""
+
+    def __init__(
+        self, groups: Groups, values: Floats, coefficients: Floats, biases: Floats, kernel: KernelFunction
+    ) -> None:
+        self._groups, self._values, self._kernel = groups, values, kernel
+        self._coefficients, self._biases = coefficients, biases
+
+    def margins(self, rows: Floats, first_row: int, out: Floats) -> None:
+        check_finite(rows, first_row)
+        for p in range(len(self._groups)):
+            own = self._groups.own(p)
+            left = np.ascontiguousarray(rows[:, self._groups.columns[own]])
+            K = call_kernel(self._kernel, left, np.ascontiguousarray(self._values[:, own]), p)
+            sums = np.einsum("ij,j->i", K, self._coefficients[p], dtype=np.float64)  # row by row, in any block
+            out[:, p] = sums - self._biases[p]
+
+
+def call_kernel(kernel: KernelFunction, left: Floats, right: Floats, p: int) -> Floats:
+    """Values of the user's kernel function for group p, checked."""
+    K = np.asarray(kernel(left, right))
+    expected = len(left), len(right)
+    if K.shape != expected:
+        raise ValueError(
+            f"The 'kernel' function must give an array of shape {expected} for arguments of shapes {left.shape} and "
+            f"{right.shape}. Got shape {K.shape}."
+        )
+    if K.dtype.kind not in "fiu":
+        raise ValueError(f"The 'kernel' function must give real numbers. Got dtype {K.dtype}.")
+    with np.errstate(over="ignore"):
+        K = np.ascontiguousarray(K, dtype=np.float32)
+    if not np.isfinite(K).all():
+        row, column = np.argwhere(~np.isfinite(K))[0]
+        raise ValueError(
+            f"The 'kernel' function must give finite numbers. Got NaN or infinity in group {p}, at row {row}, "
+            f"column {column}."
+        )
+    return K

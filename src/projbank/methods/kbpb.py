@@ -1,0 +1,99 @@
+"""KBPB: the paper's kernel bank on k-means groups, with the polynomial kernel (KBPB 1) and the RBF kernel (KBPB 2)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from projbank.kernel_bank import KernelProjectionBank
+
+
+class KernelBankMethod(KernelProjectionBank):
+    """A kernel bank with a method's interface."""
+
+    distance: ClassVar[str] = "hamming"
+    free_length: ClassVar[bool] = True
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of one code."""
+        check_is_fitted(self)
+        return self._n_features_out
+
+    @property
+    def model_bytes(self) -> int:
+        """Bytes of what coding needs: groups, basis, coefficients, biases, widths and means."""
+        check_is_fitted(self)
+        return sum(getattr(self, name).nbytes for name in self._saved_arrays if name != "loss_curve_")
+
+
+class PolynomialKBPB(KernelBankMethod):
+    """`KernelProjectionBank(kernel="poly")`; parameters and attributes as there."""
+
+    def __init__(
+        self,
+        n_bits: int | str = "auto",
+        *,
+        n_basis: int = 1500,
+        degree: int = 3,
+        gamma: str | float = "scale",
+        n_neighbors: int = 100,
+        lam: float = 1.0,
+        max_iter: int = 70,
+        kmeans_iter: int = 20,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            n_bits,
+            kernel="poly",
+            n_basis=n_basis,
+            degree=degree,
+            gamma=gamma,
+            n_neighbors=n_neighbors,
+            lam=lam,
+            max_iter=max_iter,
+            kmeans_iter=kmeans_iter,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+
+
+class RadialKBPB(KernelBankMethod):
+    """`KernelProjectionBank(kernel="rbf")`; parameters and attributes as there."""
+
+    def __init__(
+        self,
+        n_bits: int | str = "auto",
+        *,
+        n_basis: int = 1500,
+        sigma: str | float = "adaptive",
+        sigma_neighbors: int = 10,
+        sigma_factor: float = 2.0,
+        n_neighbors: int = 100,
+        lam: float = 1.0,
+        max_iter: int = 70,
+        kmeans_iter: int = 20,
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            n_bits,
+            kernel="rbf",
+            n_basis=n_basis,
+            sigma=sigma,
+            sigma_neighbors=sigma_neighbors,
+            sigma_factor=sigma_factor,
+            n_neighbors=n_neighbors,
+            lam=lam,
+            max_iter=max_iter,
+            kmeans_iter=kmeans_iter,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
