@@ -14,11 +14,17 @@ from sklearn.utils.validation import check_is_fitted
 from projbank.codes import code_bytes
 from projbank.coding import Bank
 from projbank.estimator import RowCoder, auto_bits
-from projbank.grouping import GROUPINGS, SOFT_GROUPINGS, group_columns, group_dimensions
+from projbank.grouping import (
+    check_grouping,
+    group_columns,
+    group_dimensions,
+    groups_per_dimension,
+    resolve_grouping,
+)
 from projbank.learning import joint, paper
 from projbank.modelfile import ModelFileError
 from projbank.neighbors import nearest_neighbors, positive_pairs
-from projbank.params import check_choice, check_int, check_positive, reject
+from projbank.params import check_choice, check_int, check_positive
 from projbank.progress import say
 from projbank.threads import thread_count
 from projbank.vectors import RepeatedRows, ScaledRows, column_statistics
@@ -150,6 +156,7 @@ class ProjectionBank(RowCoder):
         X = self._check_rows(X, reset=True)
         n_samples, n_features = X.shape
         n_bits = self._resolve_bits(n_features)
+        n_assign = groups_per_dimension(self, n_bits, n_features)
         n_neighbors = self._resolve_neighbors(n_samples)
         n_threads = thread_count(self.n_jobs)
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -159,7 +166,7 @@ class ProjectionBank(RowCoder):
         if self.standardize:
             scale = np.where(deviations > 0, deviations, 1.0).astype(np.float32)
             X, means, deviations = ScaledRows(X, scale), means / scale, deviations / scale
-        labels = self._group(X, n_bits, np.random.default_rng(seed), n_threads)
+        labels = self._group(X, n_bits, n_assign, np.random.default_rng(seed), n_threads)
         keep_gram = self.solver == "joint" and n_samples <= joint.GRAM_LIMIT
         gram = np.empty((n_samples, n_samples), np.float32) if keep_gram else None
         ids = nearest_neighbors(X, n_neighbors, means, gram=gram, n_threads=n_threads, verbose=self.verbose)
@@ -221,9 +228,7 @@ class ProjectionBank(RowCoder):
         if not (isinstance(self.n_bits, str) and self.n_bits == "auto"):
             check_int(self, "n_bits", self.n_bits, 1)
         check_choice(self, "solver", self.solver, SOLVERS)
-        if isinstance(self.grouping, str):
-            check_choice(self, "grouping", self.grouping, ("auto", *GROUPINGS, "soft", *SOFT_GROUPINGS))
-        check_int(self, "n_assign", self.n_assign, 1)
+        check_grouping(self)
         check_int(self, "n_neighbors", self.n_neighbors, 1)
         check_positive(self, "lam", self.lam)
         check_int(self, "max_iter", self.max_iter, 1)
@@ -232,19 +237,7 @@ class ProjectionBank(RowCoder):
         check_int(self, "kmeans_iter", self.kmeans_iter, 1)
 
     def _resolve_bits(self, n_features: int) -> int:
-        if isinstance(self.n_bits, str):
-            return auto_bits(n_features)
-        n_assign = self._groups_per_dimension(self.n_bits)
-        if self.n_bits > n_assign * n_features:
-            times = f" times n_assign = {n_assign}" if n_assign > 1 else ""
-            allowed = f"at most the number of features, {n_features}{times}, since no group may be empty"
-            reject(self, "n_bits", allowed, self.n_bits)
-        return int(self.n_bits)
-
-    def _groups_per_dimension(self, n_bits: int) -> int:
-        if not isinstance(self.grouping, str):
-            return len(np.atleast_2d(np.asarray(self.grouping)))
-        return min(self.n_assign, max(1, n_bits - 1)) if self.grouping.startswith("soft") else 1
+        return auto_bits(n_features) if isinstance(self.n_bits, str) else int(self.n_bits)
 
     def _resolve_neighbors(self, n_samples: int) -> int:
         if self.n_neighbors <= n_samples - 1:
@@ -255,13 +248,9 @@ class ProjectionBank(RowCoder):
         warnings.warn(message, UserWarning, stacklevel=3)
         return n_samples - 1
 
-    def _group(self, X: Any, n_bits: int, rng: np.random.Generator, n_threads: int) -> NDArray[np.int32]:
-        n_assign = self._groups_per_dimension(n_bits)
-        if isinstance(self.grouping, str) and self.grouping.startswith("soft") and n_assign < self.n_assign:
-            message = f"n_assign={self.n_assign} is lowered to {n_assign}: there are {n_bits} groups."
-            warnings.warn(message, UserWarning, stacklevel=3)
+    def _group(self, X: Any, n_bits: int, n_assign: int, rng: np.random.Generator, n_threads: int) -> NDArray[np.int32]:
         labels = group_dimensions(
-            self._resolve_grouping(),
+            resolve_grouping(self.grouping, self._auto_grouping[self.solver]),
             X,
             n_bits,
             rng,
@@ -273,12 +262,6 @@ class ProjectionBank(RowCoder):
         sizes = np.bincount(labels.ravel())
         say(f"{n_bits} groups of {sizes.min()} to {sizes.max()} dimensions (median {np.median(sizes):g})", self.verbose)
         return labels
-
-    def _resolve_grouping(self) -> Any:
-        if not isinstance(self.grouping, str):
-            return self.grouping
-        auto = self._auto_grouping[self.solver]
-        return {"auto": auto, "soft": f"soft-{auto}"}.get(self.grouping, self.grouping)
 
     def _derive(self) -> None:
         """Set what follows from the learnt arrays."""

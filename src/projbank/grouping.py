@@ -5,12 +5,14 @@ A hard grouping is a label per dimension, (D,). In a soft one every dimension se
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
+from projbank.params import check_choice, check_int, reject
 from projbank.threads import run_all
 from projbank.vectors import read_rows, row_blocks
 
@@ -19,6 +21,42 @@ SKETCH = 512
 
 GROUPINGS = ("kmeans", "random", "contiguous")
 SOFT_GROUPINGS = ("soft-kmeans", "soft-random")
+NAMES = ("auto", *GROUPINGS, "soft", *SOFT_GROUPINGS)
+"""Values of an estimator's `grouping`, where it is no array."""
+
+
+def check_grouping(estimator: Any) -> None:
+    """Check the parameters `grouping` and `n_assign` of an estimator."""
+    if isinstance(estimator.grouping, str):
+        check_choice(estimator, "grouping", estimator.grouping, NAMES)
+    check_int(estimator, "n_assign", estimator.n_assign, 1)
+
+
+def resolve_grouping(grouping: str | ArrayLike, auto: str) -> str | ArrayLike:
+    """What `group_dimensions` takes: "auto" is the given one, and "soft" its soft form."""
+    if not isinstance(grouping, str):
+        return grouping
+    return {"auto": auto, "soft": f"soft-{auto}"}.get(grouping, grouping)
+
+
+def groups_per_dimension(estimator: Any, n_bits: int, n_features: int) -> int:
+    """Groups that a dimension serves: 1, the rows of a given array, or `n_assign`, lowered where there are few groups.
+
+    Raises where `n_bits` is so large that groups would be empty.
+    """
+    grouping, n_assign = estimator.grouping, 1
+    if not isinstance(grouping, str):
+        n_assign = len(np.atleast_2d(np.asarray(grouping)))
+    elif grouping.startswith("soft"):
+        n_assign = min(estimator.n_assign, max(1, n_bits - 1))
+        if n_assign < estimator.n_assign:
+            message = f"n_assign={estimator.n_assign} is lowered to {n_assign}: there are {n_bits} groups."
+            warnings.warn(message, UserWarning, stacklevel=4)
+    if n_bits > n_assign * n_features:
+        times = f" times n_assign = {n_assign}" if n_assign > 1 else ""
+        allowed = f"at most the number of features, {n_features}{times}, since no group may be empty"
+        reject(estimator, "n_bits", allowed, n_bits)
+    return n_assign
 
 
 def group_dimensions(
