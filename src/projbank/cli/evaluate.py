@@ -61,14 +61,14 @@ def evaluate(
         records = run(
             data,
             names,
-            _numbers("--bits", bits),
+            numbers("--bits", bits),
             results,
             seeds=range(seeds),
             n_queries=queries,
             n_train=train,
-            ks=_numbers("-k", k),
+            ks=numbers("-k", k),
             asymmetric=asymmetric,
-            params=_settings(settings or []),
+            params=settings_of(settings or []),
             slow_seconds=slow,
             retry_failed=retry,
             n_jobs=jobs,
@@ -87,14 +87,15 @@ def evaluate(
     console.print(draw(summarise(records), title))
 
 
-def _numbers(option: str, text: str) -> list[int]:
+def numbers(option: str, text: str) -> list[int]:
+    """Whole numbers of an option, with commas between."""
     try:
         return [int(word) for word in text.split(",")]
     except ValueError:
         raise ValueError(f"{option} must be whole numbers with commas between. Got {text!r} instead.") from None
 
 
-def _settings(words: list[str]) -> dict[str, dict[str, Any]]:
+def settings_of(words: list[str]) -> dict[str, dict[str, Any]]:
     """Parameters of methods from ``method.parameter=value``; values are JSON where they can be read as such."""
     from projbank.methods import METHODS
 

@@ -6,6 +6,7 @@ import datetime
 import json
 import os
 import platform
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ class ResultFile:
     Parameters
     ----------
     path : file to go on with, or to make; its folder must exist
+    borrow : other files whose cells count as measured, too; nothing is written to them
 
     Raises
     ------
@@ -32,12 +34,13 @@ class ResultFile:
         If there is such a file but it is not one of results; it is left as it is.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], borrow: Iterable[ResultFile] = ()) -> None:
         self.path = Path(path)
         if not self.path.parent.is_dir():  # told before the work, not after it
             raise FileNotFoundError(f"cannot write {self.path}: there is no folder {self.path.parent}")
         known = read_results(self.path) if self.path.exists() else []
         self._cells = {_key_text(record): record for record in known}
+        self._borrow = list(borrow)
 
     @property
     def records(self) -> list[Record]:
@@ -46,7 +49,8 @@ class ResultFile:
 
     def find(self, key: Record) -> Record | None:
         """Find the record of a cell, if it was measured."""
-        return self._cells.get(_key_text(key))
+        known = (file._cells.get(_key_text(key)) for file in (self, *self._borrow))
+        return next((record for record in known if record is not None), None)
 
     def put(self, record: Record) -> None:
         """Add a record, or replace that of the same cell, and write the file."""

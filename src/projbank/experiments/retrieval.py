@@ -23,6 +23,9 @@ ORIGINAL = "original"
 """Name of the row of the uncompressed floats."""
 CHUNK_BYTES = 512 << 20
 
+Cell = tuple[str, int | None, Mapping[str, Any]]
+"""Method ("original" too), length in bits or None where it follows from the data, further parameters."""
+
 
 class Retrieval(Experiment):
     """Semantic precision after k results, of codes and of the uncompressed floats.
@@ -30,21 +33,20 @@ class Retrieval(Experiment):
     Parameters
     ----------
     data : vectors and labels
-    cells : method ("original" too), length in bits or None where it follows from the data, further parameters
+    cells : methods, lengths and parameters
     results : where records go
     seeds : each draws its own queries, gallery and training set, and seeds the method
     n_queries, n_train : sizes; by default 1,000 but at most a tenth, and two thirds of the gallery
     ks : precision is taken after so many results
     asymmetric : also search with real-valued queries where codes are binary
     n_jobs : threads
+    name : what the cells are measured for; the precision of some stands in more than one table
     """
-
-    name = "retrieval"
 
     def __init__(
         self,
         data: DataSet,
-        cells: Iterable[tuple[str, int | None, Mapping[str, Any]]],
+        cells: Iterable[Cell],
         results: ResultFile,
         *,
         seeds: Iterable[int] = range(5),
@@ -53,13 +55,14 @@ class Retrieval(Experiment):
         ks: Sequence[int] = (50, 100),
         asymmetric: bool = False,
         n_jobs: int | None = None,
+        name: str = "retrieval",
     ) -> None:
+        self.name = name
         n_rows = data.vectors.shape[0]
         n_queries, n_train = split_sizes(n_rows, n_queries, n_train)
         ks = sorted({check_int("evaluate", "k", k, 1, n_rows - n_queries) for k in ks})
-        shared = {"dataset": data.identity, "protocol": {"queries": n_queries, "training": n_train, "k": ks}}
-        cells = list(cells)
-        super().__init__([shared | _cell(*cell, seed) for seed in seeds for cell in cells], results)
+        protocol = {"queries": n_queries, "training": n_train, "k": ks}
+        super().__init__(plan_keys(data, protocol, cells, seeds), results)
         self._rows = Rows(data, n_queries, n_train)
         self._asymmetric, self._n_jobs = asymmetric, n_jobs
 
@@ -84,8 +87,21 @@ class Retrieval(Experiment):
         self._rows.forget()
 
 
-def _cell(method: str, n_bits: int | None, params: Mapping[str, Any], seed: int) -> Record:
-    return {"method": method, "n_bits": n_bits, "params": dict(params), "seed": int(seed)}
+def plan_keys(data: DataSet, protocol: Record, cells: Iterable[Cell], seeds: Iterable[int]) -> list[Record]:
+    """Keys of all cells, seed by seed, so that the rows of a seed are read once."""
+    identity, cells = data.identity, list(cells)
+    return [
+        {
+            "dataset": identity,
+            "protocol": protocol,
+            "method": method,
+            "n_bits": n_bits,
+            "params": dict(params),
+            "seed": int(seed),
+        }
+        for seed in seeds
+        for method, n_bits, params in cells
+    ]
 
 
 def evaluate(
@@ -154,13 +170,11 @@ def _check_methods(methods: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(methods))
 
 
-def list_cells(
-    names: Iterable[str], bits: Sequence[int], params: Mapping[str, Mapping[str, Any]]
-) -> list[tuple[str, int | None, Mapping[str, Any]]]:
+def list_cells(names: Iterable[str], bits: Sequence[int], params: Mapping[str, Mapping[str, Any]]) -> list[Cell]:
     """All methods at all lengths; those whose length follows from the data come once, and first."""
     names = list(names)
     free = {name: name != ORIGINAL and METHODS[name].free_length for name in names}
-    fixed = [(name, None, params.get(name, {})) for name in names if not free[name]]
+    fixed: list[Cell] = [(name, None, params.get(name, {})) for name in names if not free[name]]
     return fixed + [(name, n, params.get(name, {})) for n in bits for name in names if free[name]]
 
 
@@ -213,18 +227,44 @@ def build_method(key: Record, n_jobs: int | None) -> Any:
     return METHODS[key["method"]](**length, **({"random_state": key["seed"], "n_jobs": n_jobs} | key["params"]))
 
 
-def _measure_method(key: Record, rows: Rows, asymmetric: bool, n_jobs: int | None) -> Record:
+def fit_method(key: Record, rows: Rows, n_jobs: int | None) -> tuple[Any, float]:
+    """Fit the estimator of a cell on the training rows; returns it and the seconds that took."""
     method = build_method(key, n_jobs)
     start = time.perf_counter()
     method.fit(rows.training)
-    training = time.perf_counter() - start
+    return method, time.perf_counter() - start
+
+
+def code_gallery(method: Any, rows: Rows) -> tuple[NDArray[Any], float]:
+    """Codes of the whole gallery, and the seconds that one vector took."""
     method.transform(rows.queries[:8])  # the first call compiles
-    coding, parts = 0.0, []
+    seconds, parts = 0.0, []
     for chunk in rows.gallery():
         start = time.perf_counter()
         parts.append(method.transform(chunk))
-        coding += time.perf_counter() - start
+        seconds += time.perf_counter() - start
     codes = np.concatenate(parts)
+    return codes, seconds / len(codes)
+
+
+def rank_floats(rows: Rows, k: int, n_jobs: int | None) -> NDArray[np.int64]:
+    """Nearest k of the gallery by Euclidean distance of the uncompressed vectors, (queries, k)."""
+    distances = np.empty((len(rows.queries), 0), np.float32)
+    ids = np.empty((len(rows.queries), 0), np.int64)
+    first = 0
+    for chunk in rows.gallery():
+        with faiss_threads(n_jobs):
+            near, found = nearest_vectors(rows.queries, chunk, min(k, len(chunk)))
+        distances, ids = np.hstack([distances, near]), np.hstack([ids, found + first])
+        order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+        distances, ids = np.take_along_axis(distances, order, axis=1), np.take_along_axis(ids, order, axis=1)
+        first += len(chunk)
+    return ids
+
+
+def _measure_method(key: Record, rows: Rows, asymmetric: bool, n_jobs: int | None) -> Record:
+    method, training = fit_method(key, rows, n_jobs)
+    codes, coding = code_gallery(method, rows)
     ks = key["protocol"]["k"]
     record: Record = {
         "distance": method.distance,
@@ -232,7 +272,7 @@ def _measure_method(key: Record, rows: Rows, asymmetric: bool, n_jobs: int | Non
         "code_bytes": int(method.code_bytes),
         "model_bytes": int(method.model_bytes),
         "training_seconds": training,
-        "coding_seconds": coding / len(codes),
+        "coding_seconds": coding,
         "precision": rows.precision(search(method, rows.queries, codes, max(ks), n_jobs=n_jobs)[1], ks),
     }
     if asymmetric and method.distance == "hamming":
@@ -243,16 +283,6 @@ def _measure_method(key: Record, rows: Rows, asymmetric: bool, n_jobs: int | Non
 
 def _measure_original(key: Record, rows: Rows, n_jobs: int | None) -> Record:
     ks = key["protocol"]["k"]
-    distances = np.empty((len(rows.queries), 0), np.float32)
-    ids = np.empty((len(rows.queries), 0), np.int64)
-    first = 0
-    for chunk in rows.gallery():
-        with faiss_threads(n_jobs):
-            near, found = nearest_vectors(rows.queries, chunk, min(max(ks), len(chunk)))
-        distances, ids = np.hstack([distances, near]), np.hstack([ids, found + first])
-        order = np.argsort(distances, axis=1, kind="stable")[:, : max(ks)]
-        distances, ids = np.take_along_axis(distances, order, axis=1), np.take_along_axis(ids, order, axis=1)
-        first += len(chunk)
     dimensions = rows.queries.shape[1]
     return {
         "distance": "l2",
@@ -261,5 +291,5 @@ def _measure_original(key: Record, rows: Rows, n_jobs: int | None) -> Record:
         "model_bytes": 0,
         "training_seconds": 0.0,
         "coding_seconds": 0.0,
-        "precision": rows.precision(ids, ks),
+        "precision": rows.precision(rank_floats(rows, max(ks), n_jobs), ks),
     }

@@ -8,7 +8,6 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar
 
 from projbank.experiments.results import KEY, Record, ResultFile, stamp
 from projbank.progress import say
@@ -23,7 +22,7 @@ class Experiment(ABC):
     A subclass may keep rows in memory between cells; `close` lets go of them.
     """
 
-    name: ClassVar[str]
+    name: str
 
     def __init__(self, plan: Sequence[Record], results: ResultFile) -> None:
         self.plan = list(plan)

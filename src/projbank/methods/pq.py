@@ -103,6 +103,10 @@ class PQ(Method):
         index.add_sa_codes(np.ascontiguousarray(codes))
         return index.search(self._padded(read_rows(queries, 0, queries.shape[0])), k)
 
+    def decode(self, codes: NDArray[np.uint8]) -> Floats:
+        """Centres that codes stand for, one after another: (n, numbers that were quantised) float32."""
+        return np.asarray(self._quantizer.decode(np.ascontiguousarray(codes)), np.float32)
+
     def _padded(self, rows: Floats) -> Floats:
         return pad(self._reduce(rows), self._quantizer.d)
 
