@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -30,6 +31,14 @@ class Init(StrEnum):
     random = "random"
 
 
+class Kernel(StrEnum):
+    """Names of the kernels."""
+
+    rbf = "rbf"
+    poly = "poly"
+    linear = "linear"
+
+
 def verbosity(quiet: bool, verbose: int) -> int:
     """Progress bars on a terminal, nothing in a pipe, unless the user says otherwise."""
     return 0 if quiet else verbose or int(sys.stderr.isatty())
@@ -40,44 +49,82 @@ def fit(
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write (.safetensors).")],
     bits: Annotated[str, typer.Option("--bits", "-b", help="Bits per code, or 'auto' for about D/16.")] = "auto",
     solver: Annotated[
-        Solver, typer.Option(help="joint: all weights together. paper: BPB, each bit for itself.")
-    ] = Solver.joint,
+        Solver | None, typer.Option(help="joint (default): all weights together. paper: BPB, each bit for itself.")
+    ] = None,
     grouping: Annotated[
-        str, typer.Option(help="auto, kmeans, random, contiguous, or a .npy file with a group per dimension.")
+        str,
+        typer.Option(
+            help="auto, kmeans, random, contiguous, soft, soft-kmeans, soft-random, or a .npy file with the group "
+            "(or r rows with the groups) of each dimension."
+        ),
     ] = "auto",
+    assign: Annotated[
+        int | None, typer.Option(help="Groups that a dimension serves in a soft grouping. Default: 2.")
+    ] = None,
     neighbors: Annotated[int, typer.Option("--neighbors", "-k", help="Neighbours that count as similar.")] = 100,
     lam: Annotated[float, typer.Option(help="Weight of the pair loss (paper's solver).")] = 1.0,
     max_iter: Annotated[int, typer.Option(help="Iterations of learning.")] = 70,
     init: Annotated[Init, typer.Option(help="Start of a group's weights (paper's solver).")] = Init.leading,
     standardize: Annotated[
-        bool, typer.Option("--standardize", help="Divide each dimension by its deviation first.")
-    ] = False,
+        bool | None, typer.Option("--standardize", help="Divide each dimension by its deviation first.")
+    ] = None,
+    kernel: Annotated[Kernel | None, typer.Option(help="Learn a kernel bank (KBPB) with this kernel.")] = None,
+    basis: Annotated[int | None, typer.Option(help="Basis samples of a kernel bank. Default: 1500.")] = None,
+    degree: Annotated[int | None, typer.Option(help="Degree of the polynomial kernel. Default: 3.")] = None,
+    sigma: Annotated[float | None, typer.Option(help="Width of the RBF kernel; adaptive if not given.")] = None,
+    sigma_factor: Annotated[
+        float | None, typer.Option(help="Adaptive widths are multiplied by this. Default: 2.")
+    ] = None,
+    tune: Annotated[
+        list[str] | None,
+        typer.Option(help="Values of a parameter to choose from: lam=0.1,1,10; may be repeated for a grid."),
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Labels (.npy) that --tune counts as relevant; else nearest floats.")
+    ] = None,
+    tune_k: Annotated[int, typer.Option(help="--tune looks at the precision after so many results.")] = 50,
     seed: Annotated[int, typer.Option(help="Seed: same seed and data give the same bits.")] = 0,
     dataset: Dataset = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Learn a projection bank from a file of vectors."""
-    from projbank.bank import ProjectionBank
+    """Learn a projection bank, or with --kernel a kernel bank, from a file of vectors.
+
+    With --tune every combination of the values is fitted to one part of the vectors and judged by retrieval on another
+    part; the best is then fitted to all of them. docs/tuning.md says more.
+    """
     from projbank.files import atomic_path
     from projbank.vectors import open_vectors
 
-    bank = ProjectionBank(
-        n_bits=_bits(bits),
-        solver=solver.value,
-        grouping=_grouping(grouping),
-        n_neighbors=neighbors,
-        lam=lam,
-        max_iter=max_iter,
-        init=init.value,
-        standardize=standardize,
-        random_state=seed,
-        n_jobs=jobs,
-        verbose=verbosity(quiet, verbose),
-    )
+    always = {
+        "n_bits": _bits(bits),
+        "grouping": _grouping(grouping),
+        "n_neighbors": neighbors,
+        "lam": lam,
+        "max_iter": max_iter,
+        "init": init.value,
+        "random_state": seed,
+        "n_jobs": jobs,
+        "verbose": verbosity(quiet, verbose),
+    }
+    where_given = {
+        "--solver": ("solver", solver and solver.value),
+        "--assign": ("n_assign", assign),
+        "--standardize": ("standardize", standardize),
+        "--basis": ("n_basis", basis),
+        "--degree": ("degree", degree),
+        "--sigma": ("sigma", sigma),
+        "--sigma-factor": ("sigma_factor", sigma_factor),
+    }
+    bank = _build(kernel, always, where_given)
+    grid = _grid(tune or [])
+    if labels is not None and not grid:
+        raise ValueError("--labels is for --tune only: learning uses no labels.")
     X = open_vectors(vectors, dataset)
     with atomic_path(output) as temporary:  # an output that can't be written is told before the work, not after it
+        if grid:
+            bank.set_params(**_tuned(bank, X, grid, labels, tune_k, seed))
         bank.fit(X)
         bank.save(temporary)
     sizes = bank.group_sizes_
@@ -137,3 +184,63 @@ def _grouping(text: str) -> Any:
     from projbank.vectors import open_array
 
     return open_array(text) if text.endswith(".npy") else text
+
+
+def _build(kernel: Kernel | None, always: dict[str, Any], where_given: dict[str, tuple[str, Any]]) -> Any:
+    """An unfitted bank; an option that its kind does not have is refused."""
+    from projbank.bank import ProjectionBank
+    from projbank.kernel_bank import KernelProjectionBank
+
+    bank: Any = ProjectionBank(**always) if kernel is None else KernelProjectionBank(kernel=kernel.value, **always)
+    known = bank.get_params()
+    for option, (name, value) in where_given.items():
+        if value is None:
+            continue
+        if name not in known:
+            raise ValueError(
+                f"{option} is not for a {'linear bank; give --kernel' if kernel is None else 'kernel bank'}."
+            )
+        bank.set_params(**{name: value})
+    return bank
+
+
+def _grid(words: list[str]) -> dict[str, list[Any]]:
+    """Values to try from ``parameter=value,value``; values are JSON where they can be read as such."""
+    found: dict[str, list[Any]] = {}
+    for word in words:
+        name, equals, values = word.partition("=")
+        if not equals or not name or not all(values.split(",")):
+            raise ValueError(f"--tune must be PARAMETER=VALUE,VALUE... Got {word!r} instead.")
+        if name in found:
+            raise ValueError(f"--tune names {name!r} twice; give all its values at once.")
+        found[name] = [_value(text) for text in values.split(",")]
+    return found
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _tuned(bank: Any, X: Any, grid: dict[str, list[Any]], labels: Path | None, k: int, seed: int) -> dict[str, Any]:
+    """Best parameters of a grid; what was tried is printed."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from projbank.tuning import best_trial, retrieval_scorer, tune
+    from projbank.vectors import open_array
+
+    y = None if labels is None else open_array(labels)
+    trials = tune(bank, X, grid, y=y, scorer=retrieval_scorer(k), seed=seed, verbose=bank.verbose)
+    best = best_trial(trials)
+    relevant = "same label" if y is not None else f"among the {k} nearest floats"
+    table = Table(title=f"precision@{k} of held-out vectors ({relevant})", title_justify="left")
+    for name in (*grid, "precision", "seconds", ""):
+        table.add_column(name, justify="right")
+    for trial in trials:
+        values = [str(trial.params[name]) for name in grid]
+        table.add_row(*values, f"{trial.score:.4f}", f"{trial.seconds:.1f}", "best" if trial is best else "")
+    Console().print(table)
+    return best.params

@@ -60,6 +60,7 @@ def _describe_model(path: Path) -> dict[str, Any]:
     if hasattr(model, "group_sizes_"):
         sizes = sorted(model.group_sizes_.tolist())
         facts["group sizes"] = {"least": sizes[0], "median": sizes[len(sizes) // 2], "most": sizes[-1]}
+        facts["groups per dimension"] = sum(sizes) // model.n_features_in_
     if hasattr(model, "loss_curve_"):
         facts["loss"] = {"first": float(model.loss_curve_[0]), "last": float(model.loss_curve_[-1])}
     params = {name: value for name, value in metadata["params"].items() if not name.endswith("_")}
