@@ -20,13 +20,14 @@ def bank():
     return ProjectionBank(7, solver="paper", grouping="contiguous", n_neighbors=3, max_iter=2).fit(X)
 
 
-def test_a_file_of_version_1_is_read():
-    """Written by projbank 0.1.0; see tests/data/README.md. It must load for ever."""
-    bank = load(OLD / "bank-v1.safetensors")
+@pytest.mark.parametrize("name", ["bank-v1", "bank-v2-soft"])
+def test_files_of_every_version_are_read(name):
+    """Written when the version was new; see tests/data/README.md. They must load for ever."""
+    bank = load(OLD / f"{name}.safetensors")
     X = np.arange(60, dtype=np.float32).reshape(2, 30) % 7 - 3
     assert bank.n_bits_ == 7
     assert bank.get_params()["solver"] == "paper"
-    expected = json.loads((OLD / "bank-v1.json").read_text())
+    expected = json.loads((OLD / f"{name}.json").read_text())
     np.testing.assert_array_equal(bank.transform(X), expected["codes"])
     np.testing.assert_allclose(bank.decision_function(X), expected["margins"], rtol=1e-6)
 
@@ -36,7 +37,7 @@ def test_metadata(bank, tmp_path):
     bank.save(path)
     metadata = read_metadata(path)
     assert metadata["class"] == "ProjectionBank"
-    assert metadata["version"] == 1
+    assert metadata["version"] == 2
     assert metadata["params"]["n_bits"] == 7
     assert os.listdir(tmp_path) == ["bank.safetensors"]
 

@@ -13,7 +13,8 @@ import numpy as np
 from projbank.files import atomic_path
 
 FORMAT = "projbank"
-VERSION = 1
+VERSION = 2
+"""2: banks have the parameter `n_assign`, and soft ones 2-D labels and weights. Files of version 1 are read."""
 CLASSES = {
     "ProjectionBank": "projbank.bank",
     "KernelProjectionBank": "projbank.kernel_bank",
