@@ -59,7 +59,7 @@ def test_codes_and_margins_equal_the_naive_loop_to_the_bit(size, order):
     np.testing.assert_array_equal(codes, pack(expected > 0))
 
 
-@pytest.mark.parametrize("n_assign", [2, 3, 5])
+@pytest.mark.parametrize("n_assign", [2, 3, 4, 5])
 @pytest.mark.parametrize("size", [(1, 1, 5), (1, 3, 9), (2, 65, 7), (8, 64, 130), (9, 1001, 13), (23, 130, 129)])
 def test_soft_banks_equal_the_naive_loop_to_the_bit(size, n_assign):
     n_rows, n_features, n_bits = size

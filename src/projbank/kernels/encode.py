@@ -79,36 +79,31 @@ def _add_column(builder: Any, column: Any, labels: Any, weights: Any, offset: An
     builder.store(builder.fadd(builder.load(place, align=4), builder.fmul(spread, column)), place, align=4)
 
 
-@intrinsic
-def _add_columns(typing: Any, x: Any, row_bytes: Any, labels: Any, weights: Any, sums: Any) -> Any:
-    """sums[labels[k], :] += weights[k] * X[:, k] for 8 columns k of 8 rows; all arguments are addresses."""
+def _adder(times: int) -> Any:
+    """Intrinsic that adds 8 columns of 8 rows to `times` groups each, unrolled."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        x, row_bytes, labels, weights, sums = args
-        for k, column in enumerate(_transpose8(builder, _load_rows(builder, x, row_bytes))):
-            _add_column(builder, column, labels, weights, _i64(4 * k), sums)
-        return context.get_dummy_value()
+    @intrinsic
+    def add_columns(typing: Any, x: Any, row_bytes: Any, labels: Any, weights: Any, sums: Any) -> Any:
+        """sums[labels[e], :] += weights[e] * X[:, e // times] for 8 columns of 8 rows; all arguments are addresses."""
 
-    return types.void(*(types.intp,) * 5), generate
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            x, row_bytes, labels, weights, sums = args
+            for k, column in enumerate(_transpose8(builder, _load_rows(builder, x, row_bytes))):
+                for e in range(times * k, times * (k + 1)):
+                    _add_column(builder, column, labels, weights, _i64(4 * e), sums)
+            return context.get_dummy_value()
+
+        return types.void(*(types.intp,) * 5), generate
+
+    return add_columns
 
 
-@intrinsic
-def _add_columns_twice(typing: Any, x: Any, row_bytes: Any, labels: Any, weights: Any, sums: Any) -> Any:
-    """As `_add_columns` with two labels and weights for each of the 8 columns, one column after another."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        x, row_bytes, labels, weights, sums = args
-        for k, column in enumerate(_transpose8(builder, _load_rows(builder, x, row_bytes))):
-            for s in range(2):
-                _add_column(builder, column, labels, weights, _i64(4 * (2 * k + s)), sums)
-        return context.get_dummy_value()
-
-    return types.void(*(types.intp,) * 5), generate
+_add_columns, _add_columns_2, _add_columns_3, _add_columns_4 = (_adder(times) for times in (1, 2, 3, 4))
 
 
 @intrinsic
 def _add_columns_often(typing: Any, x: Any, row_bytes: Any, labels: Any, weights: Any, sums: Any, times: Any) -> Any:
-    """As `_add_columns_twice` with `times` labels and weights for each column."""
+    """The same for any number of groups per column."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         x, row_bytes, labels, weights, sums, times = args
@@ -190,7 +185,13 @@ def _sum_tile(X, i, labels, weights, sums):
             _add_columns(x + 4 * j, stride, labels_at + 4 * j, weights_at + 4 * j, sums_at)
     elif n_assign == 2:
         for j in range(0, whole, 8):
-            _add_columns_twice(x + 4 * j, stride, labels_at + 8 * j, weights_at + 8 * j, sums_at)
+            _add_columns_2(x + 4 * j, stride, labels_at + 8 * j, weights_at + 8 * j, sums_at)
+    elif n_assign == 3:
+        for j in range(0, whole, 8):
+            _add_columns_3(x + 4 * j, stride, labels_at + 12 * j, weights_at + 12 * j, sums_at)
+    elif n_assign == 4:
+        for j in range(0, whole, 8):
+            _add_columns_4(x + 4 * j, stride, labels_at + 16 * j, weights_at + 16 * j, sums_at)
     else:
         for j in range(0, whole, 8):
             at = 4 * n_assign * j
@@ -214,9 +215,12 @@ def _sum_row(X, i, labels, weights, sums):
             sums[labels[2 * j]] += weights[2 * j] * X[i, j]
             sums[labels[2 * j + 1]] += weights[2 * j + 1] * X[i, j]
     else:
-        for j in range(n_features):
-            for e in range(n_assign * j, n_assign * (j + 1)):
-                sums[labels[e]] += weights[e] * X[i, j]
+        j, left = 0, n_assign
+        for e in range(labels.size):  # one loop: short inner loops cost more than they do
+            sums[labels[e]] += weights[e] * X[i, j]
+            left -= 1
+            if left == 0:
+                j, left = j + 1, n_assign
 
 
 @njit
