@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from projbank.cli import bank, demo, evaluate, features, info, search
+from projbank.cli import bank, demo, evaluate, features, info, reproduce, search
 
 app = typer.Typer(
     name="projbank",
@@ -25,6 +25,8 @@ app.command("features")(features.features)
 app.command("index")(search.index)
 app.command("search")(search.search)
 app.command("evaluate")(evaluate.evaluate)
+app.command("reproduce")(reproduce.reproduce)
+app.command("report")(reproduce.report)
 app.command("info")(info.info)
 
 

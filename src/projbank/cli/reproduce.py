@@ -1,0 +1,134 @@
+"""`projbank reproduce` and `projbank report`: the paper's tables and figures on a user's data, and one page of them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from projbank.cli.bank import Jobs, Quiet, Verbose, verbosity
+from projbank.cli.evaluate import numbers, settings_of
+
+QUICK_LENGTHS = 2
+QUICK_ITER = 20
+"""Iterations of the banks' learning, which else would take most of the time."""
+ALL = "all"
+
+
+def reproduce(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            help="retrieval, cost, action, code-length, pair-error, soft, pr-curves, sensitivity, diagnosis, examples; "
+            "or all."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results and report; an unfinished run goes on.")],
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Vectors (.npy, labels beside), a zip or folder of pictures or videos, or a .toml file that names "
+            "several sets; may be repeated."
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small settings on scikit-learn's digits.")] = False,
+    methods: Annotated[
+        str | None, typer.Option(help="Names with commas between; the protocol's own if not given.")
+    ] = None,
+    ratios: Annotated[
+        str | None, typer.Option(help="Lengths as D / bits with commas between, e.g. 64,16,8; else the protocol's own.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Random splits; the protocol's own number if not given.")] = None,
+    train: Annotated[int | None, typer.Option(help="Training vectors; two thirds of the gallery if not given.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Parameter of a method: itq.max_iter=10; may be repeated.")
+    ] = None,
+    slow: Annotated[float, typer.Option(help="A method slower than so many seconds runs for one seed only.")] = 600.0,
+    retry: Annotated[bool, typer.Option("--retry", help="Measure again what failed in an earlier run.")] = False,
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+) -> None:
+    """Run the paper's experiments on your data and draw a report.
+
+    Results are kept after every cell: after Ctrl-C the same command goes on. A method that fails does not stop the
+    others; its row says why.
+    """
+    from projbank.experiments.digits import digit_set
+    from projbank.experiments.reproduce import PROTOCOLS, Settings, plan, prepare
+    from projbank.experiments.runner import run
+    from projbank.experiments.sets import read_sets
+    from projbank.methods import METHODS
+
+    chosen = _choose(names, list(PROTOCOLS))
+    if quick == bool(data):
+        raise ValueError("give either --data or --quick.")
+    if seeds is not None and seeds < 1:
+        raise ValueError(f"--seeds must be at least 1. Got {seeds} instead.")
+    wanted = None if methods is None else tuple(word.strip() for word in methods.split(","))
+    for word in wanted or ():
+        if word not in METHODS:
+            raise ValueError(f"--methods must be names out of {', '.join(METHODS)}. Got {word!r}.")
+    lengths = tuple(numbers("--ratios", ratios)) if ratios else None
+    if any(ratio < 1 for ratio in lengths or ()):
+        raise ValueError(f"--ratios must be at least 1. Got {ratios!r} instead.")
+    change = Settings(
+        ratios=lengths,
+        n_lengths=QUICK_LENGTHS if quick else None,
+        methods=wanted,
+        seeds=seeds or (1 if quick else None),
+        train=train,
+        params=(_quick_params() if quick else {}) | settings_of(settings or []),
+        n_jobs=jobs,
+    )
+    show = verbosity(quiet, verbose)
+    sets = [] if quick else read_sets(data or [])
+    out.mkdir(parents=True, exist_ok=True)
+    if quick:
+        sets = [digit_set(out / "data")]
+    try:
+        ready = [prepare(one, out / "features", jobs, show) for one in sets]
+        experiments = plan(ready, chosen, out, change)
+        failed = run(experiments, slow_seconds=slow, retry_failed=retry, verbose=show)
+    except KeyboardInterrupt:
+        print(f"interrupted; what was measured is in {out}, the same command goes on", file=sys.stderr)
+        raise
+    n_cells = sum(len(experiment.records()) for experiment in experiments)
+    note = f", {failed} of this run failed and say why" if failed else ""
+    print(f"{out / 'results'}: {n_cells} cells{note}")
+    _draw(out)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder that `projbank reproduce` filled.")],
+    docs: Annotated[
+        Path | None, typer.Option(help="Also write tables as Markdown and small pictures to this folder.")
+    ] = None,
+) -> None:
+    """Draw tables, plots and the report again from the results of a folder; nothing is measured."""
+    _draw(folder, docs)
+
+
+def _draw(folder: Path, docs: Path | None = None) -> None:
+    from projbank.report import write_documents, write_report
+
+    print(f"{write_report(folder)}: the report")
+    if docs is not None:
+        print(f"{write_documents(folder, docs)}: tables and pictures")
+
+
+def _quick_params() -> dict[str, dict[str, int]]:
+    from projbank.experiments.reproduce import BANKS
+    from projbank.methods import METHODS
+
+    banks = (*BANKS, "randst+bpb")
+    return {name: {"max_iter": QUICK_ITER} for name in banks if name in METHODS}
+
+
+def _choose(names: list[str], known: list[str]) -> list[str]:
+    for name in names:
+        if name not in (*known, ALL):
+            raise ValueError(f"NAME must be one of {', '.join(known)}, {ALL}. Got {name!r}.")
+    return known if ALL in names else list(dict.fromkeys(names))

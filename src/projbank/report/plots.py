@@ -1,0 +1,312 @@
+"""The plots: one function per figure of the paper, drawn with matplotlib for light and dark pages and as PNG."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+from projbank.report.content import Figure
+from projbank.report.study import SetInfo, method_name
+
+INK = "#010203"
+"""Colour of text and axes; on the page it becomes the page's own text colour."""
+STYLES: dict[str, tuple[str, str, str]] = {
+    "original": ("#808080", "", "--"),
+    "joint": ("#2f8fd8", "o", "-"),
+    "bpb": ("#e0632a", "s", "-"),
+    "kbpb-rbf": ("#c9588f", "D", "-"),
+    "kbpb-poly": ("#c9588f", "d", ":"),
+    "randst+bpb": ("#e0632a", "s", ":"),
+    "kmeans+itq": ("#b08a2e", "^", ":"),
+    "itq": ("#b08a2e", "^", "-"),
+    "bpbc": ("#8d6cc4", "v", "-"),
+    "cbe": ("#1f9e77", "P", "-"),
+    "cbe-rand": ("#1f9e77", "P", ":"),
+    "lsh": ("#8a8f98", "x", "-"),
+    "sph": ("#8a8f98", "+", ":"),
+    "pka": ("#5f7fbf", "<", ":"),
+    "pca": ("#5f7fbf", ">", "-."),
+    "rr+pq": ("#a3a33a", "h", "-."),
+    "pq": ("#a3a33a", "h", ":"),
+    "sign": ("#777777", ".", "-."),
+    "alpha0": ("#777777", ".", ":"),
+}
+"""Colour, marker and line of each method; all can be told apart on white and on dark, most also without colour."""
+DRAWN = ("original", "pca", "pka", "rr+pq", "lsh", "bpbc", "cbe", "itq", "randst+bpb", "bpb", "kbpb-rbf", "joint")
+"""Methods of the curves; the tables have all of them."""
+
+
+def style(method: str) -> dict[str, Any]:
+    """How a method's line looks."""
+    colour, marker, line = STYLES.get(method, ("#999999", ".", "-"))
+    return {"color": colour, "marker": marker, "linestyle": line, "markersize": 5, "linewidth": 1.6}
+
+
+def precision_figure(one: SetInfo, k: int) -> Figure | None:
+    """Precision against the length of the codes, figure 1 (a-1) of the paper."""
+    ratios = one.ratios()
+    lines = {}
+    for method in DRAWN:
+        points = [(one.bits(r), mean) for r in ratios if (mean := one.precision(method, r, k)) is not None]
+        if points and method != "original":
+            lines[method] = points
+    floats = one.precision("original", None, k)
+    if not lines or len(ratios) < 2:
+        return None
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        if floats is not None:
+            axes.axhline(floats.value, **style("original"), label="Original floats")
+        for method, points in lines.items():
+            bits, values = [b for b, _ in points], [mean.value for _, mean in points]
+            spread = [mean.spread for _, mean in points]
+            axes.errorbar(bits, values, spread, capsize=2, label=method_name(method), **style(method))
+        _bits_axis(axes, [one.bits(r) for r in ratios])
+        axes.set_ylabel(f"precision at {k}")
+        _legend(axes)
+
+    title = f"{one.title}: precision at {k} against code length"
+    return Figure(f"{one.name}-code-length", title, draw)
+
+
+def resources_figure(one: SetInfo) -> Figure | None:
+    """Numbers to store and multiplications against the length, figures 1 (a-2) and (a-3); counted, not measured."""
+    ratios = one.ratios()
+    if len(ratios) < 2:
+        return None
+    dimensions, bits = one.dimensions, [one.bits(ratio) for ratio in ratios]
+    counts = {name: [resources(name, dimensions, b) for b in bits] for name in ("itq", "bpbc", "bpb")}
+    labels = {"itq": "linear (ITQ, LSH)", "bpbc": "bilinear (BPBC)", "bpb": "bank (BPB, joint)"}
+
+    def draw(figure: Any) -> None:
+        for axes, what, j in zip(
+            figure.subplots(1, 2), ("numbers to store", "multiplications per vector"), (0, 1), strict=True
+        ):
+            for name, label in labels.items():
+                axes.plot(bits, [pair[j] for pair in counts[name]], label=label, **style(name))
+            _bits_axis(axes, bits)
+            axes.set(yscale="log", title=what)
+        _legend(figure.axes[1])
+
+    return Figure(f"{one.name}-resources", f"{dimensions:,} dimensions: what three kinds of projection need", draw)
+
+
+def resources(method: str, dimensions: int, n_bits: int) -> tuple[int, int]:
+    """Numbers to store and multiplications per vector, table 1 of the paper.
+
+    Linear: D d and D d. Bilinear, with nearly square shapes: D1 d1 + D2 d2 and D (d1 + d2). Bank: D and D.
+    """
+    if method == "bpb":
+        return dimensions, dimensions
+    if method == "itq":
+        return dimensions * n_bits, dimensions * n_bits
+    rows, width = _nearly_square(dimensions), _nearly_square(n_bits)
+    other_rows, other_width = -(-dimensions // rows), -(-n_bits // width)
+    return rows * width + other_rows * other_width, dimensions * (width + other_width)
+
+
+def _nearly_square(n: int) -> int:
+    """Largest divisor up to the root."""
+    return next(i for i in range(int(n**0.5), 0, -1) if n % i == 0)
+
+
+def coding_figure(one: SetInfo) -> Figure | None:
+    """Coding time against the length."""
+    lines = {}
+    for method in one.methods("cost"):
+        found = {r["n_bits"]: 1e3 * r["coding_seconds"] for r in one.plain(method, "cost") if r["n_bits"]}
+        if found:
+            lines[method] = sorted(found.items())
+    if not lines:
+        return None
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for method, points in lines.items():
+            axes.plot(*zip(*points, strict=True), label=method_name(method), **style(method))
+        _bits_axis(axes, sorted({bits for points in lines.values() for bits, _ in points}))
+        axes.set(yscale="log", ylabel="ms per vector, one thread")
+        _legend(axes)
+
+    return Figure(f"{one.name}-coding", f"{one.title}: time to code one vector", draw)
+
+
+def pair_error_figure(one: SetInfo) -> Figure | None:
+    """Average pairwise error of the bits against that of one bit of all dimensions."""
+    lines = {
+        m: _by_bits(one.plain(m, "pair-error"), "pair_error") for m in one.methods("pair-error") if m != "original"
+    }
+    whole = one.mean([r["pair_error"] for r in one.good("pair-error") if r["method"] == "original"])
+    if not any(lines.values()):
+        return None
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        if whole is not None:
+            axes.axhline(whole.value, **style("original"), label="one bit of all dimensions")
+        for method, points in lines.items():
+            if points:
+                axes.plot(*zip(*points, strict=True), label=method_name(method), **style(method))
+        _bits_axis(axes, sorted({bits for points in lines.values() for bits, _ in points}))
+        axes.set_ylabel("share of wrong pairs")
+        _legend(axes)
+
+    return Figure(f"{one.name}-pair-error", f"{one.title}: pairwise error against code length", draw)
+
+
+def curves_figure(one: SetInfo) -> Figure | None:
+    """Precision-recall curves at the longest codes."""
+    lines = {}
+    for method in DRAWN:
+        records = one.plain(method, "pr-curves")
+        if records:
+            lines[method] = max(records, key=lambda r: r["n_bits"] or 0)
+    if not lines:
+        return None
+    longest = max((r["n_bits"] or 0) for r in lines.values())
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for method, record in lines.items():
+            look = style(method) | {"marker": ""}
+            axes.plot(record["recall"], record["precision"], label=method_name(method), **look)
+        axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, None))
+        _legend(axes)
+
+    return Figure(f"{one.name}-pr", f"{one.title}: precision against recall at {longest:,} bits", draw, (7.2, 4.2))
+
+
+def varied_figures(one: SetInfo, k: int) -> list[Figure]:
+    """Precision against lambda, and against the number of basis samples."""
+    titles = {"lam": "lambda", "n_basis": "number n of basis samples"}
+    found = [(word, title, one.varied(word, k)) for word, title in titles.items()]
+    return [_varied(one, word, title, lines, k) for word, title, lines in found if lines]
+
+
+def _varied(one: SetInfo, word: str, title: str, lines: dict[str, dict[float, float]], k: int) -> Figure:
+    floats = one.precision("original", None, k)
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        if floats is not None:
+            axes.axhline(floats.value, **style("original"), label="Original floats")
+        for method, values in lines.items():
+            axes.plot(list(values), list(values.values()), label=method_name(method), **style(method))
+        axes.set(xscale="log", xlabel=title, ylabel=f"precision at {k}")
+        _legend(axes)
+
+    bits = max((r["n_bits"] or 0) for r in one.good("sensitivity"))
+    return Figure(f"{one.name}-{word}", f"{one.title}: precision at {k} against {title}, {bits:,} bits", draw)
+
+
+def soft_figure(one: SetInfo, k: int) -> Figure | None:
+    """Soft against hard groups, as the length goes up to D."""
+    lines = one.soft_and_hard(k)
+    if not lines:
+        return None
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for (method, is_soft), values in sorted(lines.items()):
+            look = style(method) | {
+                "linestyle": "--" if is_soft else "-",
+                "markerfacecolor": "none" if is_soft else None,
+            }
+            label = f"{method_name(method)}, {'soft' if is_soft else 'hard'} groups"
+            axes.plot(list(values), list(values.values()), label=label, **look)
+        _bits_axis(axes, sorted({bits for values in lines.values() for bits in values}))
+        axes.set_ylabel(f"precision at {k}")
+        _legend(axes)
+
+    return Figure(f"{one.name}-soft", f"{one.title}: soft against hard k-means groups", draw)
+
+
+def balance_figure(one: SetInfo) -> Figure | None:
+    """How often bits are 1, at the longest codes."""
+    records = one.good("diagnosis")
+    if not records:
+        return None
+    longest = max(record["bits"] for record in records)
+    shown = {r["method"]: r["ones"] for r in records if r["bits"] == longest and r["method"] in STYLES}
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for method, counts in shown.items():
+            width = 1 / len(counts)
+            shares = [100 * count / sum(counts) for count in counts]
+            look = style(method) | {"marker": ""}
+            axes.step([i * width for i in range(len(counts) + 1)], [*shares, shares[-1]], where="post", **look)
+            axes.plot([], [], label=method_name(method), **look)
+        axes.set(xlabel="share of vectors for which a bit is 1", ylabel="% of bits", xlim=(0, 1))
+        _legend(axes)
+
+    return Figure(f"{one.name}-balance", f"{one.title}: balance of {longest:,} bits", draw)
+
+
+def as_svg(figure: Figure) -> str:
+    """The plot as an SVG element whose text and axes take the colour of the page around it."""
+    text = _saved(figure, "svg", transparent=True).decode()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL).replace(INK, "currentColor")
+    used = set(re.findall(r"(?:url\(#|href=\"#)([^)\"]+)", text))
+    text = re.sub(r' id="([^"]+)"', lambda match: match.group(0) if match.group(1) in used else "", text)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{figure.title}" ', 1)
+
+
+def as_svg_file(figure: Figure) -> bytes:
+    """The plot as an SVG file on white."""
+    return _saved(figure, "svg").replace(INK.encode(), b"#000000")
+
+
+def as_png(figure: Figure, dpi: int = 110) -> bytes:
+    """The plot as PNG on white."""
+    return _saved(figure, "png", dpi=dpi)
+
+
+def _saved(figure: Figure, kind: str, **options: Any) -> bytes:
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure as Canvas
+    except ImportError as error:
+        raise ImportError("plots need Matplotlib: pip install projbank[report]") from error
+
+    ink: dict[Any, Any] = {f"{part}.color": INK for part in ("text", "xtick", "ytick")}
+    looks = ink | {
+        "axes.edgecolor": INK,
+        "axes.labelcolor": INK,
+        "axes.titlesize": "medium",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.alpha": 0.25,
+        "font.size": 9,
+        "svg.fonttype": "none",
+        "svg.hashsalt": figure.name,
+    }
+    with mpl.rc_context(looks):
+        canvas = Canvas(figsize=figure.size, layout="constrained")
+        figure.draw(canvas)
+        buffer = io.BytesIO()
+        extra = {"metadata": {"Date": None}} if kind == "svg" else {}
+        canvas.savefig(buffer, format=kind, **(extra | options))
+    return buffer.getvalue()
+
+
+def _bits_axis(axes: Any, bits: list[int]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(bits, [f"{b:,}" for b in bits])
+    axes.minorticks_off()
+    axes.set_xlabel("bits")
+
+
+def _legend(axes: Any) -> None:
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def _by_bits(records: list[dict[str, Any]], word: str) -> list[tuple[int, float]]:
+    values: dict[int, list[float]] = {}
+    for record in records:
+        values.setdefault(record["n_bits"], []).append(record[word])
+    return [(bits, sum(found) / len(found)) for bits, found in sorted(values.items())]

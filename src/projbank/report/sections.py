@@ -1,0 +1,220 @@
+"""The report's text: which tables, plots, verdicts and pictures stand where, from what a folder holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from projbank.report import claims, plots, tables
+from projbank.report.content import Cell, Column, Figure, Gallery, Part, Picture, Section, Table
+from projbank.report.study import SetInfo, Study, method_name, order_of
+
+MAIN_K = 50
+
+
+def build(study: Study) -> list[Section]:
+    """All sections that the results allow, the summary first."""
+    sections = [
+        *[_retrieval(one) for one in study.having("")],
+        _cost(study),
+        _action(study),
+        _pair_error(study),
+        _soft(study),
+        _curves(study),
+        _sensitivity(study),
+        _diagnosis(study),
+        _examples(study),
+        _machines(study),
+    ]
+    filled = [section for section in sections if section is not None and section.parts]
+    return [_summary(study, filled), *filled]
+
+
+def main_k(one: SetInfo) -> int:
+    """The number of results that plots and verdicts look at: 50 where it was measured."""
+    ks = one.ks()
+    return MAIN_K if MAIN_K in ks else ks[-1]
+
+
+def _summary(study: Study, sections: list[Section]) -> Section:
+    verdicts = [v for section in sections for part in section.parts if isinstance(part, list) for v in part]
+    counts = Counter(verdict.outcome for verdict in verdicts)
+    rows = []
+    for one in study.sets:
+        cells = sum(len(records) for records in one.records.values())
+        seeds = len({record["seed"] for record in one.good()})
+        rows.append(
+            [
+                Cell(one.title),
+                Cell(f"{one.n_vectors:,}", one.n_vectors),
+                Cell(f"{one.dimensions:,}", one.dimensions),
+                Cell(str(one.classes or "-"), one.classes),
+                Cell(str(seeds), seeds),
+                Cell(str(cells), cells),
+            ]
+        )
+    names = ("data set", "vectors", "dimensions", "classes", "seeds (retrieval)", "measured cells")
+    columns = [Column(name, owner="" if name == "data set" else "ours") for name in names]
+    return Section(
+        "summary",
+        "What was run, and what came out",
+        [
+            "The tables and figures of Liu, Yu and Shao, Projection Bank (ICCV 2015), measured again on other data "
+            "with projbank. The paper's own data (Flickr 1M, ILSVRC2010, UCF101 videos) are not here, so its figures "
+            "stand beside ours for comparison of order and ratio, not of level. Lengths are given as D / bits.",
+            Table("sets", "Data sets", columns, rows),
+            f"Of {len(verdicts)} checks of the paper's statements, {counts[claims.AGREES]} agree with the paper, "
+            f"{counts[claims.DIFFERS]} differ, and {counts[claims.OPEN]} could not be decided because something was "
+            "not measured. Each stands with its figures in its section.",
+        ],
+    )
+
+
+def _retrieval(one: SetInfo) -> Section | None:
+    if not one.good():
+        return None
+    k = main_k(one)
+    parts: list[Part] = []
+    sentence = claims.joint_sentence(one, k)
+    if sentence:
+        parts.append(sentence)
+    parts.append(tables.retrieval_table(one, k))
+    parts += _present(tables.kept_table(one))
+    parts.append(claims.retrieval_verdicts(one, k))
+    parts += _present(plots.precision_figure(one, k), plots.resources_figure(one))
+    others = [other for other in one.ks() if other != k]
+    parts += [tables.retrieval_table(one, other) for other in others]
+    if any("asymmetric" in record for record in one.good()):
+        parts.append(tables.retrieval_table(one, k, "asymmetric"))
+    return Section(f"retrieval-{one.name}", f"Retrieval: {one.title}", parts)
+
+
+def _cost(study: Study) -> Section | None:
+    parts: list[Part] = []
+    for one in study.having("cost"):
+        parts += [tables.cost_table(one, what) for what in ("storage MB", "training s", "coding ms")]
+        parts += _present(plots.coding_figure(one))
+        parts.append(claims.cost_verdicts(one))
+    return Section("cost", "Cost: storage, training, coding", parts)
+
+
+def _action(study: Study) -> Section | None:
+    parts: list[Part] = []
+    for one in study.having("action"):
+        parts += [tables.action_table(one), claims.action_verdicts(one)]
+    return Section("action", "Recognition: a linear SVM on codes", parts)
+
+
+def _pair_error(study: Study) -> Section | None:
+    parts: list[Part] = []
+    for one in study.having("pair-error"):
+        good = one.good("pair-error")
+        if not good:
+            continue
+        share = good[0]["positive_share"]
+        parts += _present(plots.pair_error_figure(one))
+        parts.append(
+            f"{one.title}: {100 * share:.1f} % of all pairs count as similar. A bit that splits the data into halves "
+            f"puts half of all pairs on one side, so it is wrong on at least about {100 * (0.5 - share):.0f} % of "
+            "pairs, however good it is."
+        )
+        parts.append(claims.pair_error_verdicts(one))
+    return Section("pair-error", "Pairwise error of the bits", parts)
+
+
+def _soft(study: Study) -> Section | None:
+    parts: list[Part] = []
+    for one in study.having("soft"):
+        if one.good("soft"):
+            k = _k_of(one, "soft")
+            parts += _present(plots.soft_figure(one, k))
+            parts.append(claims.soft_verdicts(one, k))
+        parts += _reasons(one, "soft")
+    return Section("soft", "Soft against hard groups", parts)
+
+
+def _curves(study: Study) -> Section | None:
+    parts: list[Part] = []
+    for one in study.having("pr-curves"):
+        parts += _present(plots.curves_figure(one))
+        parts.append(tables.area_table(one))
+        parts += _reasons(one, "pr-curves")
+    return Section("pr-curves", "Precision against recall", parts)
+
+
+def _sensitivity(study: Study) -> Section | None:
+    parts: list[Part] = []
+    for one in study.having("sensitivity"):
+        if one.good("sensitivity"):
+            k = _k_of(one, "sensitivity")
+            parts += plots.varied_figures(one, k)
+            parts.append(claims.sensitivity_verdicts(one, k))
+        parts += _reasons(one, "sensitivity")
+    return Section("sensitivity", "Lambda and the number of basis samples", parts)
+
+
+def _diagnosis(study: Study) -> Section | None:
+    parts: list[Part] = []
+    for one in study.having("diagnosis"):
+        parts += claims.diagnosis_sentences(one)
+        parts.append(tables.diagnosis_table(one))
+        parts += _present(plots.balance_figure(one))
+    return Section("diagnosis", "Why: balance, redundancy and groups of the bits", parts)
+
+
+def _examples(study: Study) -> Section | None:
+    parts: list[Part] = [gallery for one in study.having("examples") if (gallery := _gallery(study, one)) is not None]
+    if parts:
+        parts.insert(0, "Queries drawn at random; a tick marks results of the query's class, a cross others.")
+    return Section("examples", "Examples", parts)
+
+
+def _gallery(study: Study, one: SetInfo) -> Gallery | None:
+    records = {record["method"]: record for record in one.good("examples")}
+    if "original" not in records:
+        return None
+    bits = max((record["n_bits"] or 0) for record in records.values())
+    folder = study.folder / "examples" / one.name
+
+    def picture(row: int, label: object, right: bool | None) -> Picture:
+        return Picture(folder / f"{row}.jpg", one.class_names.get(str(label), str(label)), right)
+
+    queries = []
+    asked = records["original"]
+    for i, (row, label) in enumerate(zip(asked["queries"], asked["query_labels"], strict=True)):
+        found = []
+        for method in sorted(records, key=order_of):
+            title = "floats" if method == "original" else f"{method_name(method)}, {bits:,} bits"
+            pairs = zip(records[method]["found"][i], records[method]["found_labels"][i], strict=True)
+            found.append((title, [picture(near, other, other == label) for near, other in pairs]))
+        queries.append((picture(row, label, None), found))
+    title = f"{one.title}: query, and nearest by floats and by codes of {bits:,} bits"
+    return Gallery(f"{one.name}-examples", title, queries)
+
+
+def _machines(study: Study) -> Section:
+    records = study.all_records()
+    machines = Counter(
+        "{cpu}, {cores} cores, Python {python}, {system}".format(**record["machine"]) for record in records
+    )
+    dates = sorted(record["date"] for record in records)
+    lines = [f"{count} cells on {name}." for name, count in machines.most_common()]
+    return Section("machines", "Machines and dates", [*lines, f"Measured from {dates[0]} to {dates[-1]}."])
+
+
+def _k_of(one: SetInfo, protocol: str) -> int:
+    ks = [int(k) for k in one.good(protocol)[0]["precision"]]
+    return MAIN_K if MAIN_K in ks else ks[-1]
+
+
+def _reasons(one: SetInfo, protocol: str) -> list[Part]:
+    failures = tables.failures(one.failed(protocol))
+    return [f"{one.title}: {line}" for line in failures]
+
+
+def _present(*parts: Table | Figure | None) -> list[Part]:
+    return [part for part in parts if part is not None]
+
+
+def all_figures(sections: list[Section]) -> list[Figure]:
+    """Every plot of the report."""
+    return [part for section in sections for part in section.parts if isinstance(part, Figure)]

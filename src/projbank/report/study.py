@@ -1,0 +1,222 @@
+"""What a folder of results holds: data sets, and for each protocol rows of means over seeds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from projbank.experiments.results import Record, read_results
+
+NAMES = {
+    "original": "Original",
+    "pca": "PCA",
+    "rr": "RR",
+    "pq": "PQ",
+    "rr+pq": "RR+PQ",
+    "pka": "PKA",
+    "sign": "Sign",
+    "alpha0": "alpha = 0",
+    "lsh": "LSH",
+    "sph": "SpH",
+    "bpbc": "BPBC",
+    "cbe": "CBE",
+    "cbe-rand": "CBE, random",
+    "itq": "ITQ",
+    "kmeans+itq": "Kmeans+ITQ",
+    "randst+bpb": "RandST+BPB",
+    "bpb": "BPB",
+    "kbpb-poly": "KBPB¹ (poly)",
+    "kbpb-rbf": "KBPB² (RBF)",
+    "joint": "joint bank (ours)",
+    "sign-select": "Sign, chosen",
+    "srht+sign": "SRHT+sign",
+    "rabitq": "RaBitQ",
+}
+"""How methods are written, in the order of the tables: the paper's first, then others."""
+ORDER = (
+    *("original", "pca", "pq", "pka", "rr+pq", "sign", "alpha0", "lsh", "sph", "bpbc", "cbe"),
+    *("kmeans+itq", "randst+bpb", "bpb", "kbpb-poly", "kbpb-rbf", "joint"),
+    *("rr", "itq", "cbe-rand", "srht+sign", "sign-select", "rabitq"),
+)
+REAL_METHODS = ("original", "pca", "rr", "pq", "rr+pq", "pka")
+"""Methods whose codes are not compared by Hamming distance, as in the upper part of the paper's tables."""
+
+
+def method_name(method: str) -> str:
+    """How a method is written."""
+    return NAMES.get(method, method)
+
+
+def order_of(method: str) -> int:
+    """Place of a method in tables."""
+    return ORDER.index(method) if method in ORDER else len(ORDER)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Mean and standard deviation over seeds."""
+
+    value: float
+    spread: float
+    n: int
+
+
+@dataclass
+class SetInfo:
+    """A data set and its records, by protocol ("" is retrieval)."""
+
+    name: str
+    title: str
+    kind: str
+    n_vectors: int
+    dimensions: int
+    classes: int
+    class_names: dict[str, str]
+    records: dict[str, list[Record]] = field(default_factory=dict)
+
+    def good(self, protocol: str = "") -> list[Record]:
+        """Records that did not fail."""
+        return [record for record in self.records.get(protocol, []) if "error" not in record]
+
+    def failed(self, protocol: str = "") -> list[Record]:
+        """Records that say why they failed."""
+        return [record for record in self.records.get(protocol, []) if "error" in record]
+
+    def ratio(self, n_bits: int | None) -> int | None:
+        """D / bits of a record, rounded: 13,488 / 210 counts as 64."""
+        return None if n_bits is None else round(self.dimensions / n_bits)
+
+    def mean(self, values: list[float]) -> Mean | None:
+        """Mean and spread of the values of several seeds."""
+        if not values:
+            return None
+        spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+        return Mean(float(np.mean(values)), spread, len(values))
+
+    def precision(
+        self, method: str, ratio: int | None, k: int, *, score: str = "precision", protocol: str = ""
+    ) -> Mean | None:
+        """Precision after k results at D / bits, or of a method of fixed length, if it was measured."""
+        rows = [record for record in self.plain(method, protocol) if score in record]
+        at_length = [r for r in rows if self.ratio(r["n_bits"]) == ratio or r["n_bits"] is None]
+        return self.mean([r[score][str(k)] for r in at_length if str(k) in r[score]])
+
+    def plain(self, method: str, protocol: str = "") -> list[Record]:
+        """Records of a method with the parameters that most of them have; others are variants."""
+        groups: dict[str, list[Record]] = {}
+        for record in self.good(protocol):
+            if record["method"] == method:
+                groups.setdefault(json.dumps(record["params"], sort_keys=True), []).append(record)
+        return max(groups.values(), key=len, default=[])
+
+    def varied(self, word: str, k: int) -> dict[str, dict[float, float]]:
+        """Mean precision of the sensitivity protocol: method, then value of the parameter `word`."""
+        found: dict[str, dict[float, list[float]]] = {}
+        for record in self.good("sensitivity"):
+            if word in record["params"]:
+                values = found.setdefault(record["method"], {}).setdefault(record["params"][word], [])
+                values.append(record["precision"][str(k)])
+        return {method: _means(values) for method, values in found.items()}
+
+    def soft_and_hard(self, k: int) -> dict[tuple[str, bool], dict[int, float]]:
+        """Mean precision by bits for (method, soft groups or not); hard ones may come from the retrieval cells."""
+        soft = self.good("soft")
+        if not soft:
+            return {}
+        methods, protocol = {record["method"] for record in soft}, soft[0]["protocol"]
+        found: dict[tuple[str, bool], dict[int, list[float]]] = {}
+        for record in (*soft, *self.good()):
+            if record["method"] in methods and record["protocol"] == protocol:
+                values = found.setdefault((record["method"], "grouping" in record["params"]), {})
+                values.setdefault(record["n_bits"], []).append(record["precision"][str(k)])
+        return {key: _means(values) for key, values in found.items()}
+
+    def methods(self, protocol: str = "") -> list[str]:
+        """Methods with at least one record, in the order of the tables."""
+        return sorted({record["method"] for record in self.records.get(protocol, [])}, key=order_of)
+
+    def ratios(self, protocol: str = "") -> list[int]:
+        """Measured D / bits, the shortest codes first."""
+        found = {self.ratio(record["n_bits"]) for record in self.records.get(protocol, [])}
+        return sorted((ratio for ratio in found if ratio is not None), reverse=True)
+
+    def bits(self, ratio: int) -> int:
+        """Bits at D / bits."""
+        return self.dimensions // ratio
+
+    def ks(self) -> list[int]:
+        """Measured numbers of results."""
+        return sorted({int(k) for record in self.good() for k in record["precision"]})
+
+
+def _means(values: dict[Any, list[float]]) -> dict[Any, float]:
+    return {key: sum(found) / len(found) for key, found in sorted(values.items())}
+
+
+@dataclass(frozen=True)
+class Study:
+    """All sets of a folder."""
+
+    folder: Path
+    sets: list[SetInfo]
+
+    def having(self, protocol: str) -> list[SetInfo]:
+        """Sets with records of a protocol ("" is retrieval)."""
+        return [one for one in self.sets if one.records.get(protocol)]
+
+    def all_records(self) -> list[Record]:
+        """Every record of every set."""
+        return [record for one in self.sets for records in one.records.values() for record in records]
+
+
+def read_study(folder: Path) -> Study:
+    """Read all result files of a folder; of retrieval records, those of the protocol with the most cells count.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        If the folder has no results.
+    """
+    results = folder / "results"
+    files = sorted(results.glob("*.json")) if results.is_dir() else []
+    if not files:
+        raise FileNotFoundError(f"{folder}: has no results of `projbank reproduce`.")
+    notes_file = folder / "sets.json"
+    notes = json.loads(notes_file.read_text(encoding="utf-8")) if notes_file.exists() else {}
+    sets: dict[str, SetInfo] = {}
+    for path in files:
+        for record in read_results(path):
+            identity = record["dataset"]
+            one = sets.setdefault(identity["name"], _set_info(identity, notes.get(identity["name"], {})))
+            suffix = path.stem.partition(".")[2]
+            one.records.setdefault(record["protocol"].get("experiment", suffix), []).append(record)
+    for one in sets.values():
+        for protocol, records in one.records.items():
+            one.records[protocol] = _main_protocol(records)
+    order = list(notes)
+    ranked = sorted(sets.values(), key=lambda one: order.index(one.name) if one.name in order else len(order))
+    return Study(folder, ranked)
+
+
+def _set_info(identity: Record, note: Record) -> SetInfo:
+    return SetInfo(
+        name=identity["name"],
+        title=str(note.get("title", identity["name"])),
+        kind=note.get("kind", ""),
+        n_vectors=identity["vectors"],
+        dimensions=identity["dimensions"],
+        classes=note.get("classes", 0),
+        class_names=note.get("class_names", {}),
+    )
+
+
+def _main_protocol(records: list[Record]) -> list[Record]:
+    """Records of the data and protocol that most cells have; others would not be comparable."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(json.dumps([record["dataset"], record["protocol"]], sort_keys=True), []).append(record)
+    return max(groups.values(), key=len)

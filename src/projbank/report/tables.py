@@ -1,0 +1,250 @@
+"""The tables: ours and the paper's figures side by side, at equal D / bits."""
+
+from __future__ import annotations
+
+from projbank.experiments.results import Record
+from projbank.report import paper
+from projbank.report.content import Cell, Column, Table, decimal, mark_best, number, with_spread
+from projbank.report.study import REAL_METHODS, SetInfo, method_name, order_of
+
+ONE_SEED = "* one seed."
+BEST = "Bold: the best of the binary methods."
+REAL_NUMBERS = "PCA, PKA and RR give as many real numbers as others give bits, so their codes are 32 times as long."
+
+
+def retrieval_table(one: SetInfo, k: int, score: str = "precision") -> Table:
+    """Precision after k results: methods by lengths, then the paper's figures at the lengths that both have."""
+    ratios = one.ratios()
+    beside = [(source, ratio) for source in paper.RETRIEVAL for ratio in ratios if _paper_has(one, k, ratio, score)]
+    asymmetric = score == "asymmetric"
+    listed = [m for m in one.methods() if not (asymmetric and m in REAL_METHODS)]
+    shown = _with_paper_rows(listed, bool(beside))
+    rows = [
+        [_name(one, method)]
+        + [with_spread(one.precision(method, ratio, k, score=score)) for ratio in ratios]
+        + [number(paper.precision(source, one.kind, method, k, ratio)) for source, ratio in beside]
+        for method in shown
+    ]
+    binary = [method not in REAL_METHODS for method in shown]
+    columns = [Column("method", owner="")]
+    columns += [Column(f"D/{ratio}", f"{one.bits(ratio):,} bits") for ratio in ratios]
+    columns += [Column(f"D/{ratio}", source, "paper") for source, ratio in beside]
+    suffix = "-asymmetric" if asymmetric else ""
+    how = " with real-valued queries (asymmetric)" if asymmetric else ""
+    return Table(
+        f"{one.name}-p{k}{suffix}",
+        f"{one.title}: precision at {k}{how}",
+        columns,
+        mark_best(rows, binary),
+        (_sizes(one), *([] if asymmetric else [REAL_NUMBERS]), BEST, ONE_SEED, *failures(one.failed())),
+    )
+
+
+def kept_table(one: SetInfo, k: int = 50) -> Table | None:
+    """What share of the floats' precision is left, ours and the paper's: the fair comparison of different data."""
+    ratios = [ratio for ratio in one.ratios() if ratio in paper.RATIOS]
+    if one.kind not in ("fv", "vlad") or not ratios or k not in one.ks():
+        return None
+    rows = []
+    for method in _with_paper_rows(one.methods(), True):
+        cells = [Cell(method_name(method))]
+        for ratio in ratios:
+            ours, floats = one.precision(method, ratio, k), one.precision("original", ratio, k)
+            cells.append(_percent(ours.value if ours else None, floats.value if floats else None))
+        for source in paper.RETRIEVAL:
+            for ratio in ratios:
+                shares = [paper.precision(source, one.kind, name, k, ratio) for name in (method, "original")]
+                cells.append(_percent(*shares))
+        if method != "original" and any(cell.value is not None for cell in cells):
+            rows.append(cells)
+    names = {method_name(method) for method in REAL_METHODS}
+    columns = [Column("method", owner="")] + [Column(f"D/{ratio}", "here") for ratio in ratios]
+    columns += [Column(f"D/{ratio}", source, "paper") for source in paper.RETRIEVAL for ratio in ratios]
+    title = f"{one.title}: precision at {k} in per cent of that of the floats"
+    return Table(
+        f"{one.name}-kept", title, columns, mark_best(rows, [row[0].text not in names for row in rows]), (BEST,)
+    )
+
+
+def cost_table(one: SetInfo, what: str) -> Table:
+    """One measure of cost by method and length, ours and the paper's; lower is better."""
+    ratios = one.ratios("cost")
+    rows = []
+    for method in one.methods("cost"):
+        cells = [Cell(method_name(method))]
+        for ratio in ratios:
+            values = [
+                _cost(record, what) for record in one.plain(method, "cost") if one.ratio(record["n_bits"]) == ratio
+            ]
+            cells.append(_rounded(min(values) if values else None))
+        cells += [_rounded(paper.cost(what, method, ratio)) for ratio in ratios if ratio in paper.COST_RATIOS]
+        rows.append(cells)
+    columns = [Column("method", owner="")] + [Column(f"D/{ratio}", f"{one.bits(ratio):,} bits") for ratio in ratios]
+    columns += [Column(f"D/{ratio}", "64,000-d", "paper") for ratio in ratios if ratio in paper.COST_RATIOS]
+    protocol = one.records["cost"][0]["protocol"]
+    loads = [record["load"] for record in one.good("cost") if record.get("load") is not None]
+    notes = {
+        "storage MB": "Ours in single precision with group numbers, the paper's in double precision.",
+        "training s": f"{protocol['training']:,} training vectors here, 150,000 in the paper.",
+        "coding ms": f"One vector, on one thread, in a batch of {protocol['coded']}.",
+    }
+    busy = f"The machine's load was {min(loads):.1f} to {max(loads):.1f} while this was measured." if loads else ""
+    return Table(
+        f"{one.name}-cost-{what.partition(' ')[0]}",
+        f"{one.title}: {what}",
+        columns,
+        mark_best(rows, [True] * len(rows), lowest=True),
+        (notes[what], *([busy] if what != "storage MB" and busy else []), *failures(one.failed("cost"))),
+    )
+
+
+def action_table(one: SetInfo) -> Table:
+    """Accuracy of a linear SVM in per cent."""
+    ratios = one.ratios("action")
+    kind = one.kind or "fv"
+    beside = [ratio for ratio in ratios if ratio in paper.ACTION_RATIOS]
+    rows = []
+    for method in one.methods("action"):
+        cells = [Cell(method_name(method))]
+        records = one.plain(method, "action")
+        for ratio in ratios:
+            found = [r["accuracy"] for r in records if r["n_bits"] is None or one.ratio(r["n_bits"]) == ratio]
+            cells.append(with_spread(one.mean(found), 1))
+        rows.append(cells + [number(paper.accuracy(kind, method, ratio), 1) for ratio in beside])
+    names = {method_name(method) for method in REAL_METHODS}
+    columns = [Column("method", owner="")] + [Column(f"D/{ratio}", f"{one.bits(ratio):,} bits") for ratio in ratios]
+    columns += [Column(f"D/{ratio}", f"UCF101, {kind.upper()}", "paper") for ratio in beside]
+    protocol = one.records["action"][0]["protocol"]
+    sizes = protocol.get("fold_sizes")
+    drawn = f"{protocol['folds']} folds" + (
+        f" ({sizes[0][0]:,} for training, {sizes[0][1]:,} for testing)" if sizes else ""
+    )
+    return Table(
+        f"{one.name}-action",
+        f"{one.title}: accuracy of a linear SVM in per cent",
+        columns,
+        mark_best(rows, [row[0].text not in names for row in rows]),
+        (
+            f"{one.n_vectors:,} vectors of {one.dimensions:,} dimensions, {drawn}; {protocol['svm']}.",
+            "Spread is that over seeds.",
+            BEST,
+            ONE_SEED,
+            *failures(one.failed("action")),
+        ),
+    )
+
+
+def diagnosis_table(one: SetInfo) -> Table:
+    """Balance, redundancy and group sizes of the bits."""
+    rows = []
+    records = sorted(one.good("diagnosis"), key=lambda r: (order_of(r["method"]), r["n_bits"] or 0, r["seed"]))
+    for record in records:
+        if record["seed"] != records[0]["seed"]:
+            continue
+        sizes = record.get("group_sizes")
+        rows.append(
+            [
+                Cell(method_name(record["method"])),
+                Cell(f"{record['bits']:,}", record["bits"]),
+                number(record["imbalance"]),
+                Cell(str(record["constant"]), record["constant"]),
+                number(record["correlation"]),
+                Cell(f"{100 * record['near_copies']:.1f} %", record["near_copies"]),
+                Cell(f"{record['independent']:,.0f}", record["independent"]),
+                Cell(" / ".join(f"{size:g}" for size in sizes), sizes[2]) if sizes else Cell("-"),
+            ]
+        )
+    columns = [
+        Column("method", owner=""),
+        Column("bits"),
+        Column("imbalance", "mean |P(1) - 1/2|"),
+        Column("constant", "bits"),
+        Column("correlation", "mean, absolute"),
+        Column("near copies", "bits above .9"),
+        Column("independent", "bits, in effect"),
+        Column("group sizes", "least / quartiles / most"),
+    ]
+    protocol = one.records["diagnosis"][0]["protocol"]
+    note = (
+        f"{protocol['training']:,} training vectors, one seed; bits of the gallery's "
+        f"{one.n_vectors - protocol['queries']:,} vectors."
+    )
+    return Table(
+        f"{one.name}-diagnosis", f"{one.title}: the bits", columns, rows, (note, *failures(one.failed("diagnosis")))
+    )
+
+
+def area_table(one: SetInfo) -> Table:
+    """Areas under the precision-recall curves."""
+    rows = []
+    for method in one.methods("pr-curves"):
+        records = one.plain(method, "pr-curves")
+        longest = max((r["n_bits"] or 0 for r in records), default=0)
+        mean = one.mean([r["area"] for r in records if (r["n_bits"] or 0) == longest])
+        rows.append(
+            [Cell(method_name(method)), Cell(f"{longest:,}" if longest else "own length", longest), with_spread(mean)]
+        )
+    names = {method_name(method) for method in REAL_METHODS}
+    marked = mark_best([[row[0], row[2]] for row in rows], [row[0].text not in names for row in rows])
+    rows = [[old[0], old[1], new[1]] for old, new in zip(rows, marked, strict=True)]
+    columns = [Column("method", owner=""), Column("bits"), Column("area")]
+    return Table(
+        f"{one.name}-area", f"{one.title}: area under the precision-recall curve", columns, rows, (BEST, ONE_SEED)
+    )
+
+
+def _name(one: SetInfo, method: str) -> Cell:
+    """Name of a method; one whose length follows from the data stands with that length."""
+    records = one.plain(method)
+    if method == "original" or not records or records[0]["n_bits"] is not None:
+        return Cell(method_name(method))
+    return Cell(f"{method_name(method)} ({records[0]['bits']:,} bits)")
+
+
+def _cost(record: Record, what: str) -> float:
+    if what == "storage MB":
+        return record["model_bytes"] / 1e6
+    return record["training_seconds"] if what == "training s" else 1e3 * record["coding_seconds"]
+
+
+def _rounded(value: float | None) -> Cell:
+    """Three significant digits, for values that range from microseconds to hours."""
+    if value is None:
+        return Cell("-")
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
+    return Cell(decimal(value, digits), value)
+
+
+def _percent(part: float | None, whole: float | None) -> Cell:
+    return Cell("-") if part is None or not whole else Cell(f"{100 * part / whole:.0f} %", part / whole)
+
+
+def _paper_has(one: SetInfo, k: int, ratio: int, score: str) -> bool:
+    return score == "precision" and paper.precision("Flickr 1M", one.kind, "bpb", k, ratio) is not None
+
+
+def _with_paper_rows(methods: list[str], beside: bool) -> list[str]:
+    """Measured methods, and those that only the paper has, in the order of the tables."""
+    names = {*methods, *(paper.RETRIEVAL["Flickr 1M"] if beside else ())}
+    return sorted(names, key=order_of)
+
+
+def _sizes(one: SetInfo) -> str:
+    protocol = one.records[""][0]["protocol"]
+    gallery = one.n_vectors - protocol["queries"]
+    return (
+        f"{one.n_vectors:,} vectors of {one.dimensions:,} dimensions, {one.classes or 'unknown number of'} classes; "
+        f"{protocol['queries']:,} random queries, {gallery:,} in the gallery, "
+        f"{protocol['training']:,} of them for training."
+    )
+
+
+def failures(records: list[Record]) -> list[str]:
+    """One line per method and reason."""
+    reasons: dict[tuple[str, str], list[int]] = {}
+    for record in records:
+        reasons.setdefault((record["method"], record["error"]), []).append(record["n_bits"] or 0)
+    return [
+        f"{method_name(method)} failed at {', '.join(f'{n:,}' for n in sorted(set(bits)))} bits: {error}"
+        for (method, error), bits in reasons.items()
+    ]
