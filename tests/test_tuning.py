@@ -1,6 +1,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -9,7 +10,7 @@ from sklearn.model_selection import GridSearchCV, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from projbank import HammingIndex, ProjectionBank
+from projbank import HammingIndex, KernelProjectionBank, ProjectionBank
 from projbank.codes import unpack
 from projbank.methods import METHODS
 from projbank.tuning import best_trial, retrieval_scorer, tune, without_self
@@ -97,6 +98,28 @@ def test_grid_search(digits, labelled):
         bank = quick(**params).fit(X[train])
         assert score == retrieval_scorer(10)(bank, X[test], y[test] if labelled else None)
     assert search.best_score_ == max(search.cv_results_["mean_test_score"])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "grid"), [("poly", {"degree": [1, 3], "lam": [1.0]}), ("rbf", {"sigma_factor": [0.5, 2.0]})]
+)
+def test_grid_search_of_kernel_banks(digits, kernel, grid):
+    X, y = digits
+    bank = KernelProjectionBank(16, kernel=kernel, n_basis=60, n_neighbors=10, max_iter=3)
+    search = GridSearchCV(bank, grid, scoring=retrieval_scorer(10), cv=ShuffleSplit(1, test_size=150, random_state=0))
+    scores = search.fit(X, y).cv_results_["mean_test_score"]
+    assert len(scores) == 2
+    assert scores.min() > 0.2
+    assert scores[0] != scores[1]
+
+
+def test_frames_and_lists(digits):
+    X, y = digits
+    bank = quick().fit(X[:400])
+    frame = pd.DataFrame(X[400:])
+    for scorer in (retrieval_scorer(5), retrieval_scorer(5, asymmetric=True)):
+        assert scorer(bank, frame, y[400:]) == scorer(bank, X[400:].tolist(), y[400:]) == scorer(bank, X[400:], y[400:])
+    assert retrieval_scorer(5)(bank, frame) == retrieval_scorer(5)(bank, X[400:])
 
 
 def test_pipelines_and_pickles(digits):

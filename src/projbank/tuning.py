@@ -38,6 +38,7 @@ class RetrievalScorer:
 
     def __call__(self, estimator: Any, X: Any, y: ArrayLike | None = None) -> float:
         """Score a fitted estimator on vectors X (n, D) that it has not seen, with labels y (n,) or none."""
+        X = X if hasattr(X, "shape") else np.asarray(X)
         n_rows = X.shape[0]
         if n_rows < 2:
             raise ValueError(f"retrieval_scorer needs at least 2 held-out vectors. Got {n_rows}.")
@@ -54,9 +55,9 @@ class RetrievalScorer:
         codes = estimator.transform(X)
         n_jobs = getattr(estimator, "n_jobs", None)
         if getattr(estimator, "distance", "hamming") != "hamming":
-            return search(estimator, X[queries], codes, k, n_jobs=n_jobs)[1]
+            return search(estimator, _rows(X, queries), codes, k, n_jobs=n_jobs)[1]
         if self.asymmetric:
-            margins = estimator.decision_function(X[queries])
+            margins = estimator.decision_function(_rows(X, queries))
             return HammingIndex(codes, n_bits=margins.shape[1]).search(margins, k, n_jobs=n_jobs)[1]
         return HammingIndex(codes).search(codes[queries], k, n_jobs=n_jobs)[1]
 
@@ -208,6 +209,10 @@ def _draw(
     n_train = check_int("tune", "n_train", n_train, 2, n_rows - n_held_out)
     order = np.random.default_rng(seed).permutation(n_rows)
     return np.sort(order[n_held_out : n_held_out + n_train]), np.sort(order[:n_held_out])
+
+
+def _rows(X: Any, ids: NDArray[np.int64]) -> Any:
+    return X.iloc[ids] if hasattr(X, "iloc") else X[ids]
 
 
 def _take(X: Any, ids: NDArray[np.int64]) -> Any:
