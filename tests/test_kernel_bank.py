@@ -130,10 +130,11 @@ def test_overlapping_groups_are_coded(tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "bank.safetensors").decision_function(X), margins)
 
 
+@pytest.mark.parametrize("n_landmarks", [None, 8])
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
-def test_a_saved_bank_gives_the_same_bits(kernel, tmp_path):
+def test_a_saved_bank_gives_the_same_bits(kernel, n_landmarks, tmp_path):
     X = data()
-    bank = quick(kernel=kernel, grouping=np.arange(90) % 11, lam=0.5).fit(X)
+    bank = quick(kernel=kernel, grouping=np.arange(90) % 11, lam=0.5, n_landmarks=n_landmarks).fit(X)
     bank.save(tmp_path / "bank.safetensors")
     again = load(tmp_path / "bank.safetensors")
     assert type(again) is KernelProjectionBank
@@ -141,7 +142,9 @@ def test_a_saved_bank_gives_the_same_bits(kernel, tmp_path):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(bank)).transform(X), bank.transform(X))
     np.testing.assert_array_equal(clone(bank).fit(X).transform(X), bank.transform(X))
     size = (tmp_path / "bank.safetensors").stat().st_size
-    assert size < bank.basis_.nbytes + bank.coefficients_.nbytes + 5000  # the basis is there once
+    arrays = bank.basis_.nbytes + bank.landmarks_.nbytes + bank.coefficients_.nbytes
+    assert size < arrays + 5000  # the basis is there once
+    assert (len(bank.basis_), len(bank.landmarks_)) == ((30, 0) if n_landmarks is None else (0, 8))
 
 
 def test_a_bank_with_a_function_is_not_saved(tmp_path):
@@ -159,6 +162,7 @@ def test_a_bank_with_a_function_is_not_saved(tmp_path):
         ("columns_", np.full(90, 90, np.int32)),
         ("basis_", np.zeros((30, 89), np.float32)),
         ("coefficients_", np.zeros((11, 29), np.float32)),
+        ("landmarks_", np.zeros((30, 89), np.float32)),
         ("scales_", np.zeros(11, np.float32)),
         ("means_", np.zeros(90, np.float64)),
     ],
@@ -181,11 +185,13 @@ def test_degenerate_data_give_no_nan(kernel):
     constant[:, :9] = 3.0
     twice = np.repeat(data(5, 12), 4, axis=0)  # every nearest neighbour is 0 away
     for X in (zeros, zeros + 5, halves, constant, twice, 1e10 * data(9, 12), 1e-20 * data(9, 12)):
-        bank = quick(4, kernel=kernel, n_neighbors=1, n_basis=len(X), grouping="contiguous").fit(X)
-        for name in ("coefficients_", "biases_", "scales_", "loss_curve_"):
-            assert np.isfinite(getattr(bank, name)).all(), name
-        assert (bank.scales_ > 0).all()
-        assert np.isfinite(bank.decision_function(X)).all()
+        for n_landmarks in (None, 3):
+            params = {"kernel": kernel, "n_neighbors": 1, "n_basis": len(X), "n_landmarks": n_landmarks}
+            bank = quick(4, grouping="contiguous", **params).fit(X)
+            for name in ("coefficients_", "biases_", "scales_", "landmarks_", "loss_curve_"):
+                assert np.isfinite(getattr(bank, name)).all(), name
+            assert (bank.scales_ > 0).all()
+            assert np.isfinite(bank.decision_function(X)).all()
 
 
 @pytest.mark.parametrize(
@@ -203,6 +209,12 @@ def test_degenerate_data_give_no_nan(kernel):
         ({"sigma": float("nan")}, "Got nan"),
         ({"sigma_neighbors": 0}, "'sigma_neighbors'"),
         ({"sigma_factor": -1}, "'sigma_factor'"),
+        (
+            {"n_landmarks": 0},
+            "'n_landmarks' parameter of KernelProjectionBank must be an int in the range [1, inf). Got 0",
+        ),
+        ({"n_landmarks": 3, "kernel": laplacian_kernel}, "'n_landmarks'"),
+        ({"landmark_width": 0}, "'landmark_width'"),
         ({"grouping": "magic"}, "Got 'magic'"),
         ({"n_neighbors": 0}, "'n_neighbors'"),
         ({"lam": 0}, "'lam'"),
@@ -244,7 +256,7 @@ def test_far_rows_have_finite_margins():
 def test_a_basis_larger_than_the_data_is_lowered_with_a_warning():
     with pytest.warns(UserWarning, match="n_basis=1500 is lowered to 20: there are 20 training vectors"):
         bank = KernelProjectionBank(5, max_iter=2, n_neighbors=3).fit(data(20))
-    assert bank.n_basis_ == 20
+    assert bank.basis_.shape == (20, 90)
 
 
 def test_silence_and_speech(capfd):
@@ -258,11 +270,11 @@ def test_silence_and_speech(capfd):
 
 
 def test_memory_of_coding_stays_bounded(tmp_path):
-    """200 MB of mapped rows, a basis of 8 MB: what grows with the rows is only their codes."""
+    """A map of 80 MB, a basis of 8 MB: what grows with the rows is only their codes."""
     code = (
         "import resource, sys, numpy as np\n"
         "from projbank import KernelProjectionBank\n"
-        "X = np.lib.format.open_memmap(sys.argv[1], 'w+', np.float32, (6250, 8192)); X[:] = 1; X[:256] += "
+        "X = np.lib.format.open_memmap(sys.argv[1], 'w+', np.float32, (2500, 8192)); X[:] = 1; X[:256] += "
         "np.random.default_rng(0).standard_normal((256, 8192)); X.flush(); del X\n"
         "X = np.load(sys.argv[1], mmap_mode='r')\n"
         "bank = KernelProjectionBank(64, n_basis=256, n_neighbors=5, max_iter=1, grouping='random').fit(X[:256])\n"
@@ -274,5 +286,5 @@ def test_memory_of_coding_stays_bounded(tmp_path):
     command = [sys.executable, "-c", code, str(tmp_path / "x.npy")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     megabytes, shape = done.stdout.split(maxsplit=1)
-    assert float(megabytes) < 60
-    assert shape.strip() == "(6250, 8)"
+    assert float(megabytes) < 30
+    assert shape.strip() == "(2500, 8)"

@@ -15,6 +15,7 @@ from projbank.grouping import GROUPINGS, group_dimensions
 from projbank.kernel_coding import Groups, KernelBank, KernelFunction, Scaling
 from projbank.learning import kernel as kernel_learning
 from projbank.learning import paper
+from projbank.learning.landmarks import reduce_basis
 from projbank.modelfile import ModelFileError
 from projbank.neighbors import nearest_neighbors, positive_pairs
 from projbank.params import check_choice, check_int, check_positive, reject
@@ -51,6 +52,11 @@ class KernelProjectionBank(RowCoder):
         `sigma_neighbors` nearest, in each group.
     sigma_neighbors : int
     sigma_factor : float
+    n_landmarks : int or None
+        Replace the basis by so many landmarks in each group's own dimensions and refit the coefficients, so that
+        coding costs `n_landmarks` kernels for each bit instead of `n_basis`. None: the paper's form.
+    landmark_width : float
+        Width of the landmarks' RBF kernels, in units of sigma: fewer kernels reach farther.
     grouping : {"auto", "kmeans", "random", "contiguous"} or (D,) array of int
         Which dimensions share a bit; an array gives each dimension's group. "auto": k-means, as in the paper.
     n_neighbors : int
@@ -78,17 +84,20 @@ class KernelProjectionBank(RowCoder):
     columns_ : (m,) int32
         Dimensions of group p: ``columns_[indptr_[p]:indptr_[p + 1]]``; m is D for hard groupings.
     basis_ : (n, D) float32
-        The basis samples.
+        The basis samples; (0, D) where landmarks stand for them.
+    landmarks_ : (n_landmarks, m) float32
+        Landmarks of every group, in the order of `columns_`; (0, 0) without landmarks.
     coefficients_ : (n_bits, n) float32
+        Coefficients of the basis samples or landmarks.
     biases_ : (n_bits,) float32
     scales_ : (n_bits,) float32
-        Widths sigma of the RBF kernel, or gammas of a polynomial one.
+        Widths of the RBF kernel, or gammas of a polynomial one, as coding uses them.
     means_ : (D,) float32
         Means of the training data, from which RBF distances are measured.
     group_sizes_ : (n_bits,) int64
     loss_curve_ : (n_iter + 1,) float64
         Mean over groups of L / (lam n^2) after each step.
-    n_bits_, n_basis_, n_iter_ : int
+    n_bits_, n_iter_ : int
     n_features_in_ : int
 
     Examples
@@ -105,6 +114,7 @@ class KernelProjectionBank(RowCoder):
         "indptr_",
         "columns_",
         "basis_",
+        "landmarks_",
         "coefficients_",
         "biases_",
         "scales_",
@@ -123,6 +133,8 @@ class KernelProjectionBank(RowCoder):
         sigma: str | float = "adaptive",
         sigma_neighbors: int = 10,
         sigma_factor: float = 2.0,
+        n_landmarks: int | None = None,
+        landmark_width: float = 2.0,
         grouping: str | ArrayLike = "auto",
         n_neighbors: int = 100,
         lam: float = 1.0,
@@ -142,6 +154,8 @@ class KernelProjectionBank(RowCoder):
         self.sigma = sigma
         self.sigma_neighbors = sigma_neighbors
         self.sigma_factor = sigma_factor
+        self.n_landmarks = n_landmarks
+        self.landmark_width = landmark_width
         self.grouping = grouping
         self.n_neighbors = n_neighbors
         self.lam = lam
@@ -186,7 +200,7 @@ class KernelProjectionBank(RowCoder):
 
         self.indptr_, self.columns_ = groups.indptr, groups.columns
         self.means_ = means.astype(np.float32)
-        self.basis_ = basis
+        self.basis_, self.landmarks_ = basis, np.empty((0, 0), np.float32)
         self.scales_ = self._scales(basis, groups, n_threads)
         self.coefficients_, self.biases_, curves = kernel_learning.learn(
             basis,
@@ -202,6 +216,8 @@ class KernelProjectionBank(RowCoder):
             verbose=self.verbose,
         )
         self.loss_curve_ = curves.mean(axis=0)
+        if self.n_landmarks is not None:
+            self._reduce(groups, seed, n_threads)
         say(f"loss: {self.loss_curve_[0]:.4f} to {self.loss_curve_[-1]:.4f}", self.verbose)
         self._derive()
         return self
@@ -235,6 +251,29 @@ class KernelProjectionBank(RowCoder):
         X = self._check_rows(X)
         self._bank.write(X, out, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
 
+    def _reduce(self, groups: Groups, seed: int, n_threads: int) -> None:
+        """Put landmarks in place of the basis."""
+        n_landmarks = min(int(self.n_landmarks or 1), len(self.basis_))
+        scaling = self._form()
+        assert isinstance(scaling, Scaling)  # no function: `_check_parameters`
+        if self.kernel == "rbf":
+            self.scales_ = self.scales_ * np.float32(self.landmark_width)
+        wide = self._form()
+        assert isinstance(wide, Scaling)
+        self.landmarks_, self.coefficients_, self.biases_ = reduce_basis(
+            self.basis_,
+            groups,
+            scaling,
+            self.coefficients_,
+            self.biases_,
+            n_landmarks,
+            wide,
+            seed=seed,
+            n_threads=n_threads,
+            verbose=self.verbose,
+        )
+        self.basis_ = self.basis_[:0]
+
     def _check_parameters(self) -> None:
         if not (isinstance(self.n_bits, str) and self.n_bits == "auto"):
             check_int(self, "n_bits", self.n_bits, 1)
@@ -248,6 +287,11 @@ class KernelProjectionBank(RowCoder):
             check_positive(self, "sigma", self.sigma)
         check_int(self, "sigma_neighbors", self.sigma_neighbors, 1)
         check_positive(self, "sigma_factor", self.sigma_factor)
+        if self.n_landmarks is not None:
+            check_int(self, "n_landmarks", self.n_landmarks, 1)
+            if callable(self.kernel):
+                reject(self, "n_landmarks", "None where the kernel is a function", self.n_landmarks)
+        check_positive(self, "landmark_width", self.landmark_width)
         if isinstance(self.grouping, str):
             check_choice(self, "grouping", self.grouping, ("auto", *GROUPINGS))
         check_int(self, "n_neighbors", self.n_neighbors, 1)
@@ -314,14 +358,15 @@ class KernelProjectionBank(RowCoder):
     def _derive(self) -> None:
         """Set what follows from the learnt arrays."""
         groups = Groups(self.indptr_, self.columns_)
-        self.n_bits_, self.n_basis_ = self.coefficients_.shape
+        self.n_bits_ = len(self.coefficients_)
         self.n_iter_ = len(self.loss_curve_) - 1
         self.group_sizes_ = groups.sizes
-        self._bank = KernelBank(groups, self.basis_[:, self.columns_], self.coefficients_, self.biases_, self._form())
+        values = self.landmarks_ if len(self.landmarks_) else self.basis_[:, self.columns_]
+        self._bank = KernelBank(groups, values, self.coefficients_, self.biases_, self._form())
 
     def _check_loaded(self) -> None:
         arrays = {name: getattr(self, name) for name in self._saved_arrays}
-        kinds = ["int64", "int32", *["float32"] * 5, "float64"]
+        kinds = ["int64", "int32", *["float32"] * 6, "float64"]
         found = [str(array.dtype) for array in arrays.values()]
         if found != kinds:
             raise ModelFileError(f"arrays have the wrong types: {', '.join(found)}")
@@ -329,9 +374,11 @@ class KernelProjectionBank(RowCoder):
         if self.coefficients_.ndim != 2 or self.basis_.ndim != 2 or self.columns_.ndim != 1:
             raise ModelFileError(f"arrays do not fit each other: {shapes}")
         (n_bits, n_basis), n_features = self.coefficients_.shape, self.basis_.shape[1]
+        reduced = len(self.landmarks_) > 0
         expected = {
             "indptr_": (n_bits + 1,),
-            "basis_": (n_basis, n_features),
+            "basis_": (0 if reduced else n_basis, n_features),
+            "landmarks_": (n_basis, len(self.columns_)) if reduced else (0, 0),
             "biases_": (n_bits,),
             "scales_": (n_bits,),
             "means_": (n_features,),

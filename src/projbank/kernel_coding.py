@@ -89,9 +89,9 @@ class Scaling:
         return cls(1, np.ones(len(groups.columns), np.float32), np.zeros(len(groups.columns), np.float32))
 
     def gather(self, X: Floats, columns: NDArray[np.int32], first_row: int = 0) -> Floats:
-        """(rows, m) scaled columns of a block of rows; raises for NaN and infinity, which may be in unused columns."""
+        """(rows, m) scaled columns of a block of rows; raises for the first NaN or infinity."""
         U = np.empty((len(X), len(columns)), np.float32)
-        if not gather_groups(X, columns, self.factor, self.shift, U) or len(columns) < X.shape[1]:
+        if not gather_groups(X, columns, self.factor, self.shift, U):
             check_finite(X, first_row)
         return U
 
@@ -123,11 +123,9 @@ class Basis:
         """out[i, p] = coefficients[p] . k(u_i, basis) - biases[p]; coefficients (d, n_pad), U gathered and scaled."""
         kernel_margins(U, *self._arrays, coefficients, biases, 0, len(self.groups), out)
 
-    def matrix(self, U: Floats, p: int) -> Floats:
-        """(rows, n) kernel values of group p; a polynomial kernel's constant is left out."""
-        K = np.empty((len(U), self.n), np.float32)
-        kernel_matrix(U, *self._arrays, p, self.n, K)
-        return K
+    def matrix(self, U: Floats, p: int, out: Floats) -> None:
+        """Write the kernel values of group p to `out` (rows, n); a polynomial kernel's constant is left out."""
+        kernel_matrix(U, *self._arrays, p, self.n, out)
 
 
 class KernelBank:

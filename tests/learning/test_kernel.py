@@ -27,14 +27,12 @@ def forms(X, groups):
 
 
 def hinge_of(X, groups, form, k, lam):
-    matrices = [kernel.kernel_matrix(X[:, groups.columns], groups, p, form) for p in range(len(groups))]
-    dims = np.concatenate(matrices)
-    means = dims.mean(axis=1, dtype=np.float64)
+    matrices = np.empty((len(groups), len(X), len(X)), np.float32)
+    for p in range(len(groups)):
+        kernel.kernel_matrix(X[:, groups.columns], groups, p, form, matrices[p])
     graph = graph_of(X, k)
-    starts = len(X) * np.arange(len(groups) + 1)
     indptr, indices = graph.indptr.astype(np.int64), graph.indices.astype(np.int32)
-    dims -= means.astype(np.float32)[:, None]
-    return kernel.KernelHinge(dims, means, starts, indptr, indices, lam, form.constant)
+    return kernel.KernelHinge.of(matrices, form.constant, indptr, indices, lam)
 
 
 @pytest.mark.parametrize("name", ["rbf", "poly", "linear"])

@@ -235,14 +235,18 @@ _BANK = f"{_INDICES}, {_NUMBERS}, {_NUMBERS}, int64"
     "float32[:, ::1])"
 )
 def gather_groups(X, columns, scale, shift, U):
-    """U[i, c] = X[i, columns[c]] * scale[c] - shift[c]; False if a value that was read is NaN or infinite."""
-    good = True
+    """U[i, c] = X[i, columns[c]] * scale[c] - shift[c]; False if any value of X is NaN or infinite.
+
+    A row is first looked through in order, which brings it into the cache that the scattered reads are served from.
+    """
+    largest = np.int32(0)
     for i in range(X.shape[0]):
+        row = X[i]
+        for j in range(row.size):
+            largest = max(largest, np.float32(row[j]).view(np.int32) & np.int32(0x7FFFFFFF))
         for c in range(columns.size):
-            x = X[i, columns[c]]
-            good &= x - x == 0
-            U[i, c] = x * scale[c] - shift[c]
-    return good
+            U[i, c] = row[columns[c]] * scale[c] - shift[c]
+    return largest < np.int32(0x7F800000)
 
 
 @kernel(f"void({_MATRIX}, {_INDICES}, int64, float32[::1], float32[::1])")
@@ -361,6 +365,29 @@ def kernel_slopes(U, indptr, blocks, halves, degree, slopes, first, last, out):
             for k in range(0, n_pad, LANES):
                 _pull1(rows, row_bytes, block_at + 4 * k * n_dims, n_dims, halves_at + 4 * k, own_at, degree,
                        pulls_at, out_at + 4 * k)  # fmt: skip
+
+
+@kernel("float64(float32[:, ::1], float64[::1])")
+def center_rows(K, means):
+    """Subtract every row's mean in place and note it in `means`; returns the largest absolute value that is left."""
+    peak = np.float32(0)
+    for i in range(K.shape[0]):
+        lanes = np.zeros(8, np.float64)
+        whole = K.shape[1] // 8 * 8
+        for j in range(0, whole, 8):
+            for k in range(8):
+                lanes[k] += K[i, j + k]
+        total = 0.0
+        for k in range(8):
+            total += lanes[k]
+        for j in range(whole, K.shape[1]):
+            total += K[i, j]
+        means[i] = total / K.shape[1]
+        mean = np.float32(means[i])
+        for j in range(K.shape[1]):
+            K[i, j] -= mean
+            peak = max(peak, abs(K[i, j]))
+    return peak
 
 
 @kernel(f"float64({_MATRIX}, int64)")

@@ -14,15 +14,15 @@ changes neither L nor its minima; it spares a product with K per step and the sq
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from projbank.kernel_coding import Basis, Groups, KernelFunction, Scaling, call_kernel
-from projbank.kernels.kernel_values import mean_neighbor_distance
+from projbank.kernels.kernel_values import center_rows, mean_neighbor_distance
 from projbank.kernels.pairs import GROUPS
 from projbank.learning.paper import PairHinge, descend
 from projbank.progress import progress
@@ -39,24 +39,32 @@ class KernelHinge(PairHinge):
     """The pair loss of a tile of kernel groups; the "weights" of a group are its coefficients a.
 
     `dims` (T n, n): the kernel matrices, group after group, each row less its mean; `means`: those means, mu. Kernels
-    are given without the constant `constant`, which g does not feel and the regulariser does.
+    are given without the constant `constant`, which g does not feel and the regulariser does; `peaks` (T,): the largest
+    absolute value of each centred matrix.
     """
 
-    constant: float = 0.0
+    constant: float
+    peaks: NDArray[np.float64]
 
-    @cached_property
-    def _noise(self) -> NDArray[np.float64]:
-        """(T, 1) size of rounding errors of the margins for coefficients whose absolute values sum to 1.
-
-        Kernels that vary by less than float32 can make up for count as constant.
-        """
-        peaks = np.abs(self.dims.reshape(self.n_groups, -1)).max(axis=1).astype(np.float64)
-        return np.where(peaks > 1e-18, 2 * np.finfo(np.float32).eps * peaks, 1e30)[:, None]
+    @classmethod
+    def of(
+        cls, matrices: Floats, constant: float, indptr: NDArray[np.int64], indices: NDArray[np.int32], lam: float
+    ) -> KernelHinge:
+        """The loss of kernel matrices (T, n, n), which are centred in place."""
+        n_groups, n, _ = matrices.shape
+        means = np.empty((n_groups, n))
+        peaks = np.array([center_rows(K, mu) for K, mu in zip(matrices, means, strict=True)])
+        starts = n * np.arange(n_groups + 1)
+        return cls(matrices.reshape(-1, n), means.ravel(), starts, indptr, indices, lam, constant, peaks)
 
     def margins(self, weights: Floats, offsets: Floats) -> Floats:
-        """(n, 16) margins a . (k - mu); a group that K maps to nothing but rounding errors has margins 0."""
+        """(n, 16) margins a . (k - mu); a group that K maps to nothing but rounding errors has margins 0.
+
+        So has one whose kernel varies by less than float32 coefficients can make up for.
+        """
         F = super().margins(weights, offsets)
-        bounds = np.abs(weights).reshape(self.n_groups, -1).sum(axis=1, keepdims=True) * self._noise
+        noise = np.where(self.peaks > 1e-18, 2 * np.finfo(np.float32).eps * self.peaks, 1e30)[:, None]
+        bounds = np.abs(weights).reshape(self.n_groups, -1).sum(axis=1, keepdims=True) * noise
         F[:, : self.n_groups] *= (np.abs(F[:, : self.n_groups].T).max(axis=1, keepdims=True) > bounds).T
         return F
 
@@ -104,7 +112,7 @@ def adaptive_sigmas(
     Parameters
     ----------
     rows : (n, D) basis samples
-    groups : d groups of columns
+    groups : columns of each group
     n_neighbors : neighbours of a sample, lowered to n - 1
     factor : what the mean distance is multiplied by (Bai et al. 2010)
 
@@ -136,18 +144,19 @@ def scale_gammas(rows: Floats, groups: Groups) -> NDArray[np.float32]:
     return (1.0 / np.where(lengths > 1e-30, lengths, 1.0)).astype(np.float32)
 
 
-def kernel_matrix(values: Floats, groups: Groups, p: int, form: Scaling | KernelFunction) -> Floats:
-    """(n, n) kernel values between basis samples in group p; `values` are the gathered columns of all groups."""
-    if not isinstance(form, Scaling):
-        own = np.ascontiguousarray(values[:, groups.own(p)])
-        K = call_kernel(form, own, own, p)
-        _check_mercer(K, p)
-        return K
-    alone = groups.part(p, p + 1)
-    own_scaling = form.part(groups.own(p))
+def kernel_matrix(values: Floats, groups: Groups, p: int, form: Scaling | KernelFunction, out: Floats) -> None:
+    """Write the kernel values between basis samples in group p to `out` (n, n).
+
+    `values` (n, m) are the gathered columns of all groups.
+    """
     own = np.ascontiguousarray(values[:, groups.own(p)])
-    basis = Basis(alone, own_scaling, own)
-    return basis.matrix(own_scaling.gather(own, np.arange(own.shape[1], dtype=np.int32)), 0)
+    if not isinstance(form, Scaling):
+        out[:] = call_kernel(form, own, own, p)
+        _check_mercer(out, p)
+        return
+    scaling = form.part(groups.own(p))
+    places = np.arange(own.shape[1], dtype=np.int32)
+    Basis(groups.part(p, p + 1), scaling, own).matrix(scaling.gather(own, places), 0, out)
 
 
 def learn(
@@ -186,21 +195,23 @@ def learn(
     coefficients = np.empty((n_groups, n_samples), np.float32)
     biases = np.empty(n_groups, np.float32)
     curves = np.empty((n_groups, max_iter + 1))
+    tile = int(np.clip(_TILE_BYTES // (4 * n_samples**2), 1, GROUPS))
+    memory = threading.local()  # each thread fills the same matrices again: new ones cost as much as their content
 
     def solve(p: int, q: int) -> int:
         part = groups.part(p, q)
         own = form.part(slice(groups.indptr[p], groups.indptr[q])) if isinstance(form, Scaling) else form
         values = rows[:, part.columns]
-        dims = np.concatenate([kernel_matrix(values, part, t, own) for t in range(q - p)])
-        means = dims.mean(axis=1, dtype=np.float64)
-        dims -= means.astype(np.float32)[:, None]
-        starts = n_samples * np.arange(q - p + 1)
-        loss = KernelHinge(dims, means, starts, indptr, indices, lam, constant)
+        if not hasattr(memory, "matrices"):
+            memory.matrices = np.empty((tile, n_samples, n_samples), np.float32)
+        matrices = memory.matrices[: q - p]
+        for t in range(q - p):
+            kernel_matrix(values, part, t, own, matrices[t])
+        loss = KernelHinge.of(matrices, constant, indptr, indices, lam)
         weights, biases[p:q], curves[p:q] = descend(loss, init, max_iter, tol, np.random.default_rng([seed, p]))
         coefficients[p:q] = weights.reshape(q - p, n_samples)
         return q - p
 
-    tile = int(np.clip(_TILE_BYTES // (4 * n_samples**2), 1, GROUPS))
     with progress("learning the groups", n_groups, verbose) as advance:
         for done in run_all(solve, split_rows(n_groups, tile), n_threads):
             advance(done)

@@ -24,7 +24,7 @@ class KernelBankMethod(KernelProjectionBank):
 
     @property
     def model_bytes(self) -> int:
-        """Bytes of what coding needs: groups, basis, coefficients, biases, widths and means."""
+        """Bytes of what coding needs: groups, basis or landmarks, coefficients, biases, widths and means."""
         check_is_fitted(self)
         return sum(getattr(self, name).nbytes for name in self._saved_arrays if name != "loss_curve_")
 
@@ -39,6 +39,7 @@ class PolynomialKBPB(KernelBankMethod):
         n_basis: int = 1500,
         degree: int = 3,
         gamma: str | float = "scale",
+        n_landmarks: int | None = None,
         n_neighbors: int = 100,
         lam: float = 1.0,
         max_iter: int = 70,
@@ -53,6 +54,7 @@ class PolynomialKBPB(KernelBankMethod):
             n_basis=n_basis,
             degree=degree,
             gamma=gamma,
+            n_landmarks=n_landmarks,
             n_neighbors=n_neighbors,
             lam=lam,
             max_iter=max_iter,
@@ -74,6 +76,8 @@ class RadialKBPB(KernelBankMethod):
         sigma: str | float = "adaptive",
         sigma_neighbors: int = 10,
         sigma_factor: float = 2.0,
+        n_landmarks: int | None = None,
+        landmark_width: float = 2.0,
         n_neighbors: int = 100,
         lam: float = 1.0,
         max_iter: int = 70,
@@ -89,6 +93,8 @@ class RadialKBPB(KernelBankMethod):
             sigma=sigma,
             sigma_neighbors=sigma_neighbors,
             sigma_factor=sigma_factor,
+            n_landmarks=n_landmarks,
+            landmark_width=landmark_width,
             n_neighbors=n_neighbors,
             lam=lam,
             max_iter=max_iter,
