@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -47,6 +48,9 @@ def reproduce(
     ] = None,
     slow: Annotated[float, typer.Option(help="A method slower than so many seconds runs for one seed only.")] = 600.0,
     retry: Annotated[bool, typer.Option("--retry", help="Measure again what failed in an earlier run.")] = False,
+    since: Annotated[
+        datetime | None, typer.Option(help="Measure again what is older than this time (UTC), as 2026-11-16T08:00:00.")
+    ] = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = 0,
@@ -58,7 +62,7 @@ def reproduce(
     """
     from projbank.experiments.digits import digit_set
     from projbank.experiments.reproduce import PROTOCOLS, Settings, plan, prepare
-    from projbank.experiments.runner import run
+    from projbank.experiments.runner import Rules, run
     from projbank.experiments.sets import read_sets
     from projbank.methods import METHODS
 
@@ -83,6 +87,7 @@ def reproduce(
         params=(_quick_params() if quick else {}) | settings_of(settings or []),
         n_jobs=jobs,
     )
+    rules = Rules(slow, retry, None if since is None else since.replace(tzinfo=UTC).isoformat(timespec="seconds"))
     show = verbosity(quiet, verbose)
     sets = [] if quick else read_sets(data or [])
     out.mkdir(parents=True, exist_ok=True)
@@ -91,7 +96,7 @@ def reproduce(
     try:
         ready = [prepare(one, out / "features", jobs, show) for one in sets]
         experiments = plan(ready, chosen, out, change)
-        failed = run(experiments, slow_seconds=slow, retry_failed=retry, verbose=show)
+        failed = run(experiments, rules, show)
     except KeyboardInterrupt:
         print(f"interrupted; what was measured is in {out}, the same command goes on", file=sys.stderr)
         raise

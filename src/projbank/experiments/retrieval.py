@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from projbank.experiments.data import DataSet, Split, draw_split, split_sizes
 from projbank.experiments.results import Record, ResultFile
-from projbank.experiments.runner import SLOW_SECONDS, Experiment, run
+from projbank.experiments.runner import SLOW_SECONDS, Experiment, Rules, run
 from projbank.methods import METHODS, search
 from projbank.methods.faiss_threads import faiss_threads
 from projbank.methods.search import nearest_vectors
@@ -158,7 +158,7 @@ def evaluate(
         asymmetric=asymmetric,
         n_jobs=n_jobs,
     )
-    run([experiment], slow_seconds=slow_seconds, retry_failed=retry_failed, verbose=verbose)
+    run([experiment], Rules(slow_seconds, retry_failed), verbose)
     return experiment.records()
 
 

@@ -8,12 +8,27 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from projbank.experiments.results import KEY, Record, ResultFile, stamp
 from projbank.progress import say
 
 SLOW_SECONDS = 600.0
 """A method that needs longer than this for one cell is measured for one seed only."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Which cells are measured, apart from those without a record.
+
+    slow_seconds : a method that needs longer for one cell is measured for its first seed only; None for all seeds
+    retry_failed : measure cells again that failed before
+    since : measure cells again whose record is older than this time (ISO 8601, UTC), for methods that have changed
+    """
+
+    slow_seconds: float | None = SLOW_SECONDS
+    retry_failed: bool = False
+    since: str | None = None
 
 
 class Experiment(ABC):
@@ -44,38 +59,30 @@ class Experiment(ABC):
     def close(self) -> None:
         """Free memory; `measure` may be called again."""
 
-    def is_open(self, key: Record, *, retry_failed: bool, slow_seconds: float | None) -> bool:
+    def is_open(self, key: Record, rules: Rules) -> bool:
         """Whether a cell is still to be measured."""
         known = self.results.find(key)
         if known is None:
-            return not _is_slow(key, self.results.records, slow_seconds)
-        return retry_failed if "error" in known else not self.is_complete(known)
+            return not _is_slow(key, self.results.records, rules.slow_seconds)
+        if rules.since is not None and known["date"] < rules.since:
+            return True
+        return rules.retry_failed if "error" in known else not self.is_complete(known)
 
     def records(self) -> list[Record]:
         """Records of the plan, in its order, as far as there are any."""
         return [record for record in map(self.results.find, self.plan) if record is not None]
 
 
-def run(
-    experiments: Sequence[Experiment],
-    *,
-    slow_seconds: float | None = SLOW_SECONDS,
-    retry_failed: bool = False,
-    verbose: int = 0,
-) -> int:
+def run(experiments: Sequence[Experiment], rules: Rules, verbose: int = 0) -> int:
     """Measure all open cells and keep each result as soon as there is one; returns how many failed.
 
     Parameters
     ----------
     experiments : in their order; each may hold its rows in memory until its last cell
-    slow_seconds : a method that needs longer for one cell is measured for its first seed only; None for all seeds
-    retry_failed : measure cells again that failed before
+    rules : which cells are open
     verbose : 1 shows progress over the whole plan on a terminal, 2 also a line per cell
     """
-    open_cells = [
-        [key for key in e.plan if e.is_open(key, retry_failed=retry_failed, slow_seconds=slow_seconds)]
-        for e in experiments
-    ]
+    open_cells = [[key for key in e.plan if e.is_open(key, rules)] for e in experiments]
     total = sum(len(e.plan) for e in experiments)
     left = sum(map(len, open_cells))
     clock = Clock(experiments, open_cells)
@@ -84,7 +91,7 @@ def run(
         for experiment, keys in zip(experiments, open_cells, strict=True):
             for key in keys:
                 show(describe(experiment, key), clock.seconds_left(), 0)
-                if experiment.is_open(key, retry_failed=retry_failed, slow_seconds=slow_seconds):
+                if experiment.is_open(key, rules):
                     record = key | _measured(experiment, key) | stamp()
                     experiment.results.put(record)
                     failed += "error" in record
