@@ -91,9 +91,10 @@ def test_product_codes_become_their_centres(digits):
     numbers = [part @ (1 << np.arange(part.shape[1])) for part in parts]
     centres = np.concatenate([c[i] for c, i in zip(coder.centroids_, numbers, strict=True)], axis=1)
     np.testing.assert_array_equal(coder.decode(codes), centres)
+    rabitq = METHODS["rabitq"](n_bits=64).fit(digits.vectors)
+    codes = rabitq.transform(digits.vectors[:2])
     with pytest.raises(ValueError, match="codes of RaBitQ can only be compared"):
-        rabitq = METHODS["rabitq"](n_bits=64).fit(digits.vectors)
-        as_features(rabitq, rabitq.transform(digits.vectors[:2]))
+        as_features(rabitq, codes)
 
 
 def test_folds_are_drawn_where_none_are_given(digits, tmp_path):

@@ -97,7 +97,7 @@ def test_ucf101s_three_folds_come_from_its_lists(tmp_path):
     with pytest.raises(ValueError, match=r"trainlist01.txt: 1 of its videos have no vector, the first is Act1/"):
         ucf101_folds(tmp_path / "ucfTrainTestlist", files[1:])
     (tmp_path / "ucfTrainTestlist" / "testlist02.txt").unlink()
-    with pytest.raises(FileNotFoundError, match="testlist02.txt"):
+    with pytest.raises(FileNotFoundError, match=r"testlist02\.txt"):
         ucf101_folds(tmp_path / "ucfTrainTestlist", files)
 
 

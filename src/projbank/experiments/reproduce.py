@@ -109,9 +109,10 @@ def _precision(job: Job, cells: Iterable[Cell], results: ResultFile, name: str) 
 
 def _soft(job: Job) -> Experiment:
     """Hard k-means groups beside soft ones: the bank of the paper's solver, and kernel banks where there are any."""
+    grouped = [name for name in job.methods if "grouping" in METHODS[name]().get_params()]
     cells: list[Cell] = []
     for n_bits in job.bits:
-        for name in job.methods:
+        for name in grouped:
             given = dict(job.params.get(name, {}))
             cells += [(name, n_bits, given), (name, n_bits, given | {"grouping": SOFT})]
     return _precision(job, cells, job.results("soft"), "soft")

@@ -23,11 +23,14 @@ def write_report(folder: Path) -> Path:
     """
     parts = sections.build(read_study(folder))
     (folder / "plots").mkdir(exist_ok=True)
+    elements = {}
     for figure in sections.all_figures(parts):
-        _write(folder / "plots" / f"{figure.name}.png", plots.as_png(figure))
-        _write(folder / "plots" / f"{figure.name}.svg", plots.as_svg_file(figure))
+        drawn = plots.render(figure)
+        elements[figure.name] = drawn.element
+        _write(folder / "plots" / f"{figure.name}.png", drawn.png)
+        _write(folder / "plots" / f"{figure.name}.svg", drawn.svg)
     target = folder / "report.html"
-    _write(target, html.page(parts).encode())
+    _write(target, html.page(parts, elements).encode())
     return target
 
 
@@ -39,10 +42,10 @@ def write_documents(folder: Path, docs: Path) -> Path:
     ValueError
         If `docs` holds files of other kinds, which would be lost.
     """
-    parts = sections.build(read_study(folder))
     foreign = [p.name for p in docs.iterdir() if p.suffix not in (".md", ".png", ".jpg")] if docs.is_dir() else []
     if foreign:
         raise ValueError(f"{docs}: holds other files ({foreign[0]}), and is to be replaced; name another folder.")
+    parts = sections.build(read_study(folder))
     fresh = docs.with_name(docs.name + ".part")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
@@ -52,7 +55,7 @@ def write_documents(folder: Path, docs: Path) -> Path:
             if isinstance(part, Gallery):
                 (fresh / f"{part.name}.jpg").write_bytes(gallery_sheet(part))
     for figure in sections.all_figures(parts):
-        (fresh / f"{figure.name}.png").write_bytes(plots.as_png(figure, dpi=90))
+        (fresh / f"{figure.name}.png").write_bytes(plots.render(figure, dpi=90).png)
     index = markdown.index(parts, f"projbank report {folder} --docs {docs}")
     (fresh / "README.md").write_text(index, encoding="utf-8")
     shutil.rmtree(docs, ignore_errors=True)

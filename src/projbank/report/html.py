@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from html import escape
 from importlib import resources
 from typing import Any
 
-from projbank.report import plots
 from projbank.report.content import Cell, Column, Figure, Gallery, Part, Picture, Section, Table, Verdict
 
 TITLE = "Projection banks, measured again"
@@ -15,10 +15,10 @@ _SIGNS = {True: "✓", False: "✗"}
 _WORDS = {"agrees": "agrees", "differs": "differs", "open": "open"}
 
 
-def page(sections: list[Section]) -> str:
-    """The whole page."""
+def page(sections: list[Section], drawn: Mapping[str, str]) -> str:
+    """The whole page; `drawn` has the SVG element of each figure by its name."""
     links = "".join(f'<li><a href="#{_id(s.name)}">{escape(s.title)}</a></li>' for s in sections)
-    body = "".join(_section(section) for section in sections)
+    body = "".join(_section(section, drawn) for section in sections)
     files = resources.files("projbank.report")
     style, script = (files.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     return (
@@ -35,13 +35,15 @@ def _id(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_" else "-" for c in name)
 
 
-def _section(section: Section) -> str:
-    parts = "\n".join(_part(part) for part in section.parts)
+def _section(section: Section, drawn: Mapping[str, str]) -> str:
+    parts = "\n".join(_part(part, drawn) for part in section.parts)
     return f'<section id="{_id(section.name)}">\n<h2>{escape(section.title)}</h2>\n{parts}\n</section>\n'
 
 
-def _part(part: Part) -> str:
-    writers: dict[type, Any] = {str: _paragraph, Table: _table, Figure: _figure, Gallery: _gallery, list: _verdicts}
+def _part(part: Part, drawn: Mapping[str, str]) -> str:
+    if isinstance(part, Figure):
+        return f"<figure><figcaption>{escape(part.title)}</figcaption>{drawn[part.name]}</figure>"
+    writers: dict[type, Any] = {str: _paragraph, Table: _table, Gallery: _gallery, list: _verdicts}
     return str(writers[type(part)](part))
 
 
@@ -79,10 +81,6 @@ def _cell(cell: Cell, column: Column) -> str:
     classes = " ".join(name for name, on in (("best", cell.best), ("paper", column.owner == "paper")) if on)
     shade = f' class="{classes}"' if classes else ""
     return f"<td{value}{shade}>{escape(cell.text)}</td>"
-
-
-def _figure(figure: Figure) -> str:
-    return f"<figure><figcaption>{escape(figure.title)}</figcaption>{plots.as_svg(figure)}</figure>"
 
 
 def _verdicts(verdicts: list[Verdict]) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from typing import Any
+from html import escape
+from typing import Any, NamedTuple
 
 from projbank.report.content import Figure
 from projbank.report.study import SetInfo, method_name
@@ -245,27 +246,19 @@ def balance_figure(one: SetInfo) -> Figure | None:
     return Figure(f"{one.name}-balance", f"{one.title}: balance of {longest:,} bits", draw)
 
 
-def as_svg(figure: Figure) -> str:
-    """The plot as an SVG element whose text and axes take the colour of the page around it."""
-    text = _saved(figure, "svg", transparent=True).decode()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL).replace(INK, "currentColor")
-    used = set(re.findall(r"(?:url\(#|href=\"#)([^)\"]+)", text))
-    text = re.sub(r' id="([^"]+)"', lambda match: match.group(0) if match.group(1) in used else "", text)
-    return text.replace("<svg ", f'<svg role="img" aria-label="{figure.title}" ', 1)
+class Drawn(NamedTuple):
+    """A plot as an SVG element for a page, as an SVG file and as a PNG file."""
+
+    element: str
+    svg: bytes
+    png: bytes
 
 
-def as_svg_file(figure: Figure) -> bytes:
-    """The plot as an SVG file on white."""
-    return _saved(figure, "svg").replace(INK.encode(), b"#000000")
+def render(figure: Figure, dpi: int = 110) -> Drawn:
+    """Draw a plot once and save it in all forms.
 
-
-def as_png(figure: Figure, dpi: int = 110) -> bytes:
-    """The plot as PNG on white."""
-    return _saved(figure, "png", dpi=dpi)
-
-
-def _saved(figure: Figure, kind: str, **options: Any) -> bytes:
+    Text and axes of the element take the colour of the page around it; files have black ones, PNG on white.
+    """
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure as Canvas
@@ -285,13 +278,24 @@ def _saved(figure: Figure, kind: str, **options: Any) -> bytes:
         "svg.fonttype": "none",
         "svg.hashsalt": figure.name,
     }
+    svg, png = io.BytesIO(), io.BytesIO()
     with mpl.rc_context(looks):
         canvas = Canvas(figsize=figure.size, layout="constrained")
         figure.draw(canvas)
-        buffer = io.BytesIO()
-        extra = {"metadata": {"Date": None}} if kind == "svg" else {}
-        canvas.savefig(buffer, format=kind, **(extra | options))
-    return buffer.getvalue()
+        canvas.savefig(png, format="png", dpi=dpi)
+        canvas.set_layout_engine("none")  # the places found for the first form serve the second
+        canvas.savefig(svg, format="svg", transparent=True, metadata={"Date": None})
+    text = svg.getvalue().decode()
+    return Drawn(_as_element(text, figure.title), text.replace(INK, "#000000").encode(), png.getvalue())
+
+
+def _as_element(text: str, title: str) -> str:
+    """An SVG file as part of a page: no header, no ids but those that are used, the page's own text colour."""
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL).replace(INK, "currentColor")
+    used = set(re.findall(r"(?:url\(#|href=\"#)([^)\"]+)", text))
+    text = re.sub(r' id="([^"]+)"', lambda match: match.group(0) if match.group(1) in used else "", text)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(title, quote=True)}" ', 1)
 
 
 def _bits_axis(axes: Any, bits: list[int]) -> None:

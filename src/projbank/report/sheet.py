@@ -11,7 +11,8 @@ from projbank.report.content import Gallery, Picture
 
 SIDE, FRAME, GAP, HEAD = 62, 3, 14, 22
 RIGHT, WRONG, NEUTRAL, WHITE = (70, 122, 29), (43, 54, 179), (200, 200, 200), (255, 255, 255)  # blue, green, red
-QUALITY = 82
+LARGEST = 140_000
+"""Bytes of a sheet at most, as long as that can be had by JPEG's quality."""
 
 
 def gallery_sheet(gallery: Gallery) -> bytes:
@@ -33,7 +34,12 @@ def gallery_sheet(gallery: Gallery) -> bytes:
         x += len(pictures) * cell + GAP
     for title, at in titles:
         cv2.putText(head, title, (at, HEAD - 7), cv2.FONT_HERSHEY_SIMPLEX, 0.42, (0, 0, 0), 1, cv2.LINE_AA)
-    return cv2.imencode(".jpg", np.concatenate([head, sheet]), [cv2.IMWRITE_JPEG_QUALITY, QUALITY])[1].tobytes()
+    whole = np.concatenate([head, sheet])
+    for quality in (85, 75, 65, 55, 45, 35):
+        data = cv2.imencode(".jpg", whole, [cv2.IMWRITE_JPEG_QUALITY, quality])[1].tobytes()
+        if len(data) <= LARGEST:
+            break
+    return data
 
 
 def _framed(picture: Picture) -> NDArray[np.uint8]:

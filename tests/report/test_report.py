@@ -1,0 +1,174 @@
+"""What stands in the report: figures of the results and of the paper, verdicts, files."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from projbank.experiments.results import read_results
+from projbank.report import paper, plots, sections, write_documents, write_report
+from projbank.report.claims import retrieval_verdicts
+from projbank.report.content import Cell, mark_best, with_spread
+from projbank.report.study import Mean, SetInfo, read_study
+from projbank.report.tables import kept_table, retrieval_table
+
+
+def test_results_are_drawn_again_without_the_data(folder, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("data", "plots", "report.html"))
+    assert write_report(copy).read_text() == (folder / "report.html").read_text()
+    for path in (folder / "plots").iterdir():
+        assert (copy / "plots" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_the_page_needs_nothing_else(folder):
+    page = (folder / "report.html").read_text()
+    assert not re.search(r"(src|href)=\"(?!data:|#)", page)
+    assert "http" not in re.sub(r"http://www\.w3\.org/[^\"]*", "", page)  # names of SVG's own vocabulary
+    assert "@import" not in page
+
+
+def test_tables_hold_means_over_seeds():
+    one = made_up_set({("lsh", 80): 0.3, ("lsh", 40): 0.2, ("bpb", 80): 0.35, ("bpb", 40): 0.3, ("original", 80): 0.4})
+    one.records[""] += [r | {"seed": 1, "precision": {"50": 0.32}} for r in one.records[""] if r["method"] == "lsh"]
+    table = retrieval_table(one, 50)
+    rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+    columns = [(column.title, column.detail, column.owner) for column in table.columns[1:]]
+    assert columns[:2] == [("D/16", "40 bits", "ours"), ("D/8", "80 bits", "ours")]
+    assert columns[2:] == [(f"D/{r}", s, "paper") for s in ("Flickr 1M", "ILSVRC2010") for r in (16, 8)]
+    assert rows["LSH"] == [".260 ± .085", ".310 ± .014", ".270", ".319", ".160", ".185"]
+    assert rows["BPB"] == [".300*", ".350*", ".376", ".385", ".197", ".210"]
+    assert rows["KBPB² (RBF)"][:2] == ["-", "-"]
+    kept = {row[0].text: [cell.text for cell in row[1:]] for row in kept_table(one).rows}
+    assert kept["BPB"] == ["75 %", "88 %", "98 %", "101 %", "92 %", "98 %"]
+
+
+def test_tables_hold_what_was_measured(folder):
+    (one,) = read_study(folder).sets
+    records = [r for r in read_results(folder / "results" / "digits.json") if r["method"] == "lsh"]
+    longest = max(records, key=lambda r: r["n_bits"])
+    table = retrieval_table(one, 50)
+    (row,) = [row for row in table.rows if row[0].text == "LSH"]
+    column = [c.title for c in table.columns].index("D/8")
+    assert row[column].value == longest["precision"]["50"]
+
+
+def test_every_protocol_has_its_section(folder):
+    names = [section.name for section in sections.build(read_study(folder))]
+    expected = ["summary", "retrieval-digits", "cost", "action", "pair-error", "soft", "pr-curves", "sensitivity"]
+    assert names == [*expected, "diagnosis", "examples", "machines"]
+
+
+def test_documents_are_small_and_linked(folder, tmp_path):
+    docs = write_documents(folder, tmp_path / "results")
+    text = (docs / "README.md").read_text()
+    for path in docs.glob("*.md"):
+        for target in re.findall(r"\]\(([^)]+)\)", path.read_text()):
+            assert (docs / target).exists(), target
+    assert f"projbank report {folder}" in text
+    assert max(path.stat().st_size for path in docs.iterdir()) < 150_000
+    (docs / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match="holds other files"):
+        write_documents(folder, docs)
+    assert (docs / "notes.txt").exists()
+
+
+def test_failures_are_told(folder, tmp_path):
+    copy = tmp_path / "copy"
+    (copy / "results").mkdir(parents=True)
+    path = copy / "results" / "digits.json"
+    content = json.loads((folder / "results" / "digits.json").read_text())
+    extra = dict(content["cells"][-1]) | {"method": "itq", "error": "MemoryError: <too> much", "params": {}}
+    for name in ("precision", "asymmetric"):
+        extra.pop(name, None)
+    content["cells"].append(extra)
+    path.write_text(json.dumps(content))
+    page = write_report(copy).read_text()
+    assert "ITQ failed at" in page
+    assert "MemoryError: &lt;too&gt; much" in page
+
+
+def test_a_folder_without_results_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="has no results"):
+        write_report(tmp_path)
+
+
+def test_the_papers_figures_are_looked_up_by_ratio():
+    assert paper.precision("Flickr 1M", "fv", "kbpb-rbf", 50, 8) == 0.398
+    assert paper.precision("ILSVRC2010", "vlad", "cbe", 100, 16) == 0.131
+    assert paper.precision("ILSVRC2010", "vlad", "alpha0", 50, 8) is None
+    assert paper.precision("Flickr 1M", "", "bpb", 50, 8) is None
+    assert paper.precision("Flickr 1M", "fv", "bpb", 50, 64) is None
+    assert paper.cost("coding ms", "kbpb-rbf", 10) == 19.10
+    assert paper.accuracy("vlad", "bpb", 20) == 75.52
+    assert paper.accuracy("fv", "alpha0", 10) == 76.78
+
+
+def made_up_set(values):
+    """A set with one record per method and length."""
+    one = SetInfo("x", "X", "fv", 100, 640, 5, {})
+    protocol = {"queries": 10, "training": 50, "k": [50]}
+    one.records[""] = [
+        {
+            "dataset": {"name": "x"},
+            "protocol": protocol,
+            "method": method,
+            "n_bits": None if method in ("original", "sign") else n_bits,
+            "params": {},
+            "seed": 0,
+            "bits": n_bits,
+            "precision": {"50": value},
+        }
+        for (method, n_bits), value in values.items()
+    ]
+    return one
+
+
+def test_verdicts_follow_the_figures():
+    good = {("original", 80): 0.4, ("bpb", 80): 0.4, ("bpb", 40): 0.39, ("lsh", 80): 0.3, ("lsh", 40): 0.2}
+    good |= {("cbe", 80): 0.39, ("bpbc", 80): 0.35, ("sign", 80): 0.25, ("kmeans+itq", 80): 0.36}
+    good |= {("randst+bpb", 80): 0.35, ("pq", 80): 0.2, ("rr+pq", 80): 0.3}
+    good |= {("kbpb-poly", 80): 0.41, ("kbpb-rbf", 80): 0.42}
+    assert [v.outcome for v in retrieval_verdicts(made_up_set(good), 50)] == ["agrees"] * 9
+    bad = {key: -value for key, value in good.items()}
+    verdicts = retrieval_verdicts(made_up_set(bad), 50)
+    assert sum(v.outcome == "differs" for v in verdicts) >= 7
+    few = {("original", 80): 0.4, ("lsh", 80): 0.3}
+    verdicts = retrieval_verdicts(made_up_set(few), 50)
+    assert {v.outcome for v in verdicts} == {"open"}
+    assert "not measured: BPB" in verdicts[0].evidence
+    below = good | {("bpb", 80): 0.37}
+    first, second, *_ = retrieval_verdicts(made_up_set(below), 50)
+    assert (first.outcome, second.outcome) == ("differs", "differs")
+    assert ".030 below the floats" in first.evidence
+    assert "CBE .390" in second.evidence
+
+
+def test_bilinear_resources_are_those_of_the_papers_table():
+    assert plots.resources("bpb", 64000, 8000) == (64000, 64000)
+    assert plots.resources("itq", 64000, 8000) == (64000 * 8000, 64000 * 8000)
+    stored, products = plots.resources("bpbc", 64000, 8000)  # 250 x 256 to 80 x 100
+    assert (stored, products) == (250 * 80 + 256 * 100, 64000 * 180)
+
+
+def test_one_seed_is_marked_and_the_best_is_bold():
+    assert with_spread(Mean(0.3951, 0.0, 1)).text == ".395*"
+    assert with_spread(Mean(0.3951, 0.0123, 3)).text == ".395 ± .012"
+    assert with_spread(None).text == "-"
+    rows = [[Cell("a"), Cell("1", 1.0)], [Cell("b"), Cell("3", 3.0)], [Cell("c"), Cell("2", 2.0)]]
+    assert [row[1].best for row in mark_best(rows, [True, False, True])] == [False, False, True]
+    assert [row[1].best for row in mark_best(rows, [True] * 3, lowest=True)] == [True, False, False]
+
+
+def test_plots_take_the_colour_of_the_page_and_have_unique_parts(folder):
+    page = (folder / "report.html").read_text()
+    figures = sections.all_figures(sections.build(read_study(folder)))
+    assert len({figure.name for figure in figures}) == len(figures) == page.count('<svg role="img"')
+    assert "currentColor" in page
+    assert plots.INK not in page
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(set(ids)) == len(ids)
+    for figure in figures:
+        assert (folder / "plots" / f"{figure.name}.png").read_bytes().startswith(b"\x89PNG")
+        assert b"#000000" in (folder / "plots" / f"{figure.name}.svg").read_bytes()
