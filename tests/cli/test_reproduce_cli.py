@@ -104,7 +104,9 @@ def test_a_failing_method_becomes_a_row(projbank, data, tmp_path):
 
 def test_sets_are_passed_over_where_a_protocol_does_not_suit(projbank, data, tmp_path):
     sets = tmp_path / "sets.toml"
-    sets.write_text('[a]\nvectors = "v.npy"\nonly = ["cost"]\n[b]\nvectors = "v.npy"\nlabels = "v.labels.npy"\n')
+    sets.write_text(
+        '[a]\nvectors = "v.npy"\nonly = ["cost", "action"]\n[b]\nvectors = "v.npy"\nlabels = "v.labels.npy"\n'
+    )
     out = tmp_path / "out"
     assert (
         projbank(
@@ -125,7 +127,12 @@ def test_sets_are_passed_over_where_a_protocol_does_not_suit(projbank, data, tmp
         )[0]
         == 0
     )
-    assert sorted(path.name for path in (out / "results").iterdir()) == ["a.cost.json", "b.cost.json", "b.json"]
+    assert sorted(path.name for path in (out / "results").iterdir()) == [
+        "a.action.json",
+        "a.cost.json",
+        "b.cost.json",
+        "b.json",
+    ]
     assert (
         projbank("reproduce", "action", "--data", data, "--out", out, "--methods", "lsh", "--ratios", 8, "--seeds", 1)[
             0

@@ -223,8 +223,7 @@ def plan(sets: Sequence[SetFiles], names: Sequence[str], out: Path, settings: Se
     out : folder of the results
     settings : what the user changes
 
-    A set is passed over where it names other protocols only, or lacks what a protocol needs (pictures, folds), unless
-    the protocol is the only one that was asked for.
+    A set is passed over where it names other protocols only, or lacks what a protocol needs (pictures, folds).
     """
     (out / "results").mkdir(parents=True, exist_ok=True)
     experiments = []
@@ -233,18 +232,20 @@ def plan(sets: Sequence[SetFiles], names: Sequence[str], out: Path, settings: Se
         _note_set(out, files, data)
         main_results = ResultFile(out / "results" / f"{files.name}.json")
         for name in names:
-            protocol = PROTOCOLS[name]
-            if (files.only and name not in files.only) or not (protocol.suits(files) or _only_choice(names, files)):
+            if not _is_wanted(name, files, names):
                 continue
+            protocol = PROTOCOLS[name]
             experiment = protocol.build(_settle(protocol, files, data, main_results, settings))
             if experiment.plan:
                 experiments.append(experiment)
     return experiments
 
 
-def _only_choice(names: Sequence[str], files: SetFiles) -> bool:
-    """Whether a user wants just this on a set without folds, which are then drawn."""
-    return len(names) == 1 and names[0] == "action"
+def _is_wanted(name: str, files: SetFiles, names: Sequence[str]) -> bool:
+    """Whether a protocol is to be run on a set; `action` can draw folds, but only does so where it is asked for."""
+    if files.only and name not in files.only:
+        return False
+    return PROTOCOLS[name].suits(files) or (name == "action" and (list(names) == [name] or name in files.only))
 
 
 def _settle(protocol: Protocol, files: SetFiles, data: DataSet, results: ResultFile, settings: Settings) -> Job:
