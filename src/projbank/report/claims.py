@@ -19,7 +19,8 @@ def retrieval_verdicts(one: SetInfo, k: int) -> list[Verdict]:
     if not ratios:
         return []
     ratio = min(ratios)
-    found = {m: mean.value for m in one.methods() if (mean := one.precision(m, ratio, k)) is not None}
+    seeds = one.seeds("bpb", ratio) or None  # all are compared over the same splits
+    found = {m: mean.value for m in one.methods() if (mean := one.precision(m, ratio, k, seeds=seeds)) is not None}
     return [
         _close_to_floats(found, ratio, k),
         _bpb_leads(found, ratio),
@@ -123,8 +124,9 @@ def _rotation_helps_pq(found: dict[str, float]) -> Verdict:
 def _shorter_codes(one: SetInfo, k: int) -> Verdict:
     statement = "From D/8 to D/16 bits BPB loses at most .02, less than LSH does."
     drops = {}
+    seeds = one.seeds("bpb", 8) & one.seeds("bpb", 16) or None
     for name in ("bpb", "lsh"):
-        long, short = one.precision(name, 8, k), one.precision(name, 16, k)
+        long, short = one.precision(name, 8, k, seeds=seeds), one.precision(name, 16, k, seeds=seeds)
         if long is None or short is None:
             return Verdict(statement, OPEN, f"{method_name(name)} was not measured at both lengths.")
         drops[name] = long.value - short.value
@@ -139,14 +141,15 @@ def joint_sentence(one: SetInfo, k: int) -> str:
     """Where the bank learnt together stands, which the paper does not have."""
     parts = []
     for ratio in one.ratios():
-        joint, floats = one.precision("joint", ratio, k), one.precision("original", ratio, k)
-        if joint is None:
+        seeds = one.seeds("joint", ratio)
+        joint, floats = (one.precision(name, ratio, k, seeds=seeds) for name in ("joint", "original"))
+        if not seeds or joint is None:
             continue
         others = [
             (mean.value, name)
             for name in one.methods()
             if name not in ("joint", "original", "pca", "rr", "pq", "rr+pq", "pka")
-            and (mean := one.precision(name, ratio, k)) is not None
+            and (mean := one.precision(name, ratio, k, seeds=seeds)) is not None
         ]
         text = f"D/{ratio}: {decimal(joint.value)}"
         if others:
@@ -331,17 +334,17 @@ def diagnosis_sentences(one: SetInfo) -> list[str]:
     sentences = []
     if sizes:
         sentences.append(
-            f"At {bits:,} bits the k-means groups of BPB have {sizes[0]:g} to {sizes[-1]:g} dimensions, half of them "
-            f"at most {sizes[2]:g}; even groups would have {one.dimensions / bits:.0f}."
+            f"{one.title}: at {bits:,} bits the k-means groups of BPB have {sizes[0]:g} to {sizes[-1]:g} dimensions, "
+            f"half of them at most {sizes[2]:g}; even groups would have {one.dimensions / bits:.0f}."
         )
     for name, what in (("joint", "the joint bank"), ("lsh", "LSH")):
         other = by_method.get(name, {}).get(bits)
         if other is None:
             continue
         sentences.append(
-            f"BPB's bits deviate from an even split by {decimal(bpb['imbalance'])} on average, those of {what} by "
-            f"{decimal(other['imbalance'])}; {100 * bpb['near_copies']:.0f} % of BPB's bits are near copies of another "
-            f"(correlation above .9), against {100 * other['near_copies']:.0f} %; in effect BPB has "
+            f"{one.title}: BPB's bits deviate from an even split by {decimal(bpb['imbalance'])} on average, those of "
+            f"{what} by {decimal(other['imbalance'])}; {100 * bpb['near_copies']:.0f} % of BPB's bits are near "
+            f"copies of another (correlation above .9), against {100 * other['near_copies']:.0f} %; in effect BPB has "
             f"{bpb['independent']:.0f} independent bits, {what} {other['independent']:.0f}."
         )
     return sentences

@@ -98,12 +98,29 @@ class SetInfo:
         return Mean(float(np.mean(values)), spread, len(values))
 
     def precision(
-        self, method: str, ratio: int | None, k: int, *, score: str = "precision", protocol: str = ""
+        self,
+        method: str,
+        ratio: int | None,
+        k: int,
+        *,
+        score: str = "precision",
+        seeds: set[int] | None = None,
     ) -> Mean | None:
-        """Precision after k results at D / bits, or of a method of fixed length, if it was measured."""
-        rows = [record for record in self.plain(method, protocol) if score in record]
-        at_length = [r for r in rows if self.ratio(r["n_bits"]) == ratio or r["n_bits"] is None]
-        return self.mean([r[score][str(k)] for r in at_length if str(k) in r[score]])
+        """Precision after k results at D / bits, or of a method of fixed length, if it was measured.
+
+        With `seeds`, only these count, and all of them must be there: means of other seeds are not comparable.
+        """
+        rows = [r for r in self.plain(method) if score in r and str(k) in r[score]]
+        at_length = [r for r in rows if r["n_bits"] is None or self.ratio(r["n_bits"]) == ratio]
+        if seeds is not None:
+            at_length = [r for r in at_length if r["seed"] in seeds]
+            if {r["seed"] for r in at_length} != seeds:
+                return None
+        return self.mean([r[score][str(k)] for r in at_length])
+
+    def seeds(self, method: str, ratio: int) -> set[int]:
+        """Seeds for which the precision of a method was measured at D / bits."""
+        return {r["seed"] for r in self.plain(method) if self.ratio(r["n_bits"]) == ratio}
 
     def plain(self, method: str, protocol: str = "") -> list[Record]:
         """Records of a method with the parameters that most of them have; others are variants."""
