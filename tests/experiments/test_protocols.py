@@ -1,5 +1,9 @@
 """Each protocol against what it should measure, on digits."""
 
+import io
+import re
+import sys
+
 import numpy as np
 import pytest
 from sklearn.preprocessing import normalize
@@ -203,3 +207,24 @@ def test_time_left_follows_from_what_was_measured(tmp_path):
         "about 2 min left",
         "about 2 h left",
     ]
+
+
+def test_progress_is_over_the_whole_plan_and_on_terminals_only(tmp_path, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    first = Counted(tmp_path / "a.json")
+    run([first], Rules())
+    for stream, verbose in ((io.StringIO(), 1), (Terminal(), 0)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        run([first, Counted(tmp_path / "b.json")], Rules(since="2200-01-01T00:00:00+00:00"), verbose)
+        assert stream.getvalue() == ""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "150")
+    second = Counted(tmp_path / "c.json")
+    run([first, second], Rules(), 1)
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.getvalue())
+    assert "8/8" in text
+    assert "left" in text

@@ -114,7 +114,7 @@ class Clock:
     """How long the rest of a plan will take, from what its cells took so far.
 
     A cell is expected to take what the same cell took with another seed, else the mean of its method in the same
-    experiment, else the mean of all cells of the experiment.
+    experiment, else that of the experiment, of the same protocol on other sets, of all cells.
     """
 
     def __init__(self, experiments: Sequence[Experiment], open_cells: Sequence[Sequence[Record]]) -> None:
@@ -132,7 +132,7 @@ class Clock:
             self._learn(experiment, record)
 
     def seconds_left(self) -> float | None:
-        """Seconds for the open cells; None while nothing is known about some experiment."""
+        """Seconds for the open cells; None while nothing was measured."""
         total = 0.0
         for experiment, key in self._open:
             known = next((self._known[name] for name in _names(experiment, key) if name in self._known), None)
@@ -149,7 +149,7 @@ class Clock:
 def _names(experiment: Experiment, key: Record) -> list[tuple]:
     """Names under which the time of a cell is looked up, the most fitting first."""
     own = (id(experiment), experiment.name)
-    return [(*own, key["method"], key["n_bits"]), (*own, key["method"]), own, (experiment.name,)]
+    return [(*own, key["method"], key["n_bits"]), (*own, key["method"]), own, (experiment.name,), ()]
 
 
 def _is_slow(key: Record, records: list[Record], limit: float | None) -> bool:
