@@ -10,7 +10,7 @@ from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
 from projbank.codes import unpack
-from projbank.experiments.action import Action, as_features
+from projbank.experiments.action import Action, as_features, compact
 from projbank.experiments.cost import Cost
 from projbank.experiments.curves import PrecisionRecallCurves
 from projbank.experiments.data import DataSet, draw_split
@@ -86,6 +86,16 @@ def test_accuracy_is_that_of_a_linear_svm(digits, tmp_path, method):
         expected.append(100 * machine.score(rows[test], digits.labels[test]))
     assert record["accuracies"] == pytest.approx(expected, abs=2.01)  # one of 50: ties may fall either way
     assert record["protocol"]["folds"] == "2 given"
+
+
+def test_compact_rows_have_the_same_inner_products():
+    rows = np.random.default_rng(0).standard_normal((7, 300)).astype(np.float32)
+    rows[3] = rows[5]
+    rows[6] = 0
+    small = compact(rows)
+    assert small.shape == (7, 5)
+    np.testing.assert_allclose(small @ small.T, rows.astype(np.float64) @ rows.T, atol=1e-4)
+    np.testing.assert_array_equal(compact(rows[:, :7]), rows[:, :7])
 
 
 def test_product_codes_become_their_centres(digits):

@@ -65,7 +65,8 @@ class Action(Experiment):
         accuracies = []
         sizes: Record = {}
         for train, test in self._folds(key["seed"]):
-            features, sizes = self._features(key, train)
+            rows, sizes = self._features(key, train)
+            features = compact(rows)
             machine = LinearSVC(C=C, dual=True, random_state=key["seed"], max_iter=5000)
             machine.fit(features[train], self._data.labels[train])
             accuracies.append(100 * float(machine.score(features[test], self._data.labels[test])))
@@ -93,6 +94,18 @@ class Action(Experiment):
         method = build_method(key, self._n_jobs).fit(self._rows[train])
         sizes = {"bits": int(method.n_bits_), "code_bytes": int(method.code_bytes)}
         return normalize(as_features(method, method.transform(self._rows))), sizes
+
+
+def compact(rows: NDArray[np.float32]) -> NDArray[np.floating]:
+    """Rows in coordinates of the space that they span: no more than n, with the same inner products.
+
+    A linear SVM sees its data through inner products only, so this changes nothing but the time it takes.
+    """
+    if rows.shape[1] <= len(rows):
+        return rows
+    values, vectors = np.linalg.eigh(rows.astype(np.float64) @ rows.T)
+    kept = values > 1e-12 * values[-1]
+    return vectors[:, kept] * np.sqrt(values[kept])
 
 
 def as_features(method: Any, codes: NDArray[Any]) -> NDArray[np.float32]:
