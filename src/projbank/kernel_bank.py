@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from projbank.codes import code_bytes
 from projbank.estimator import RowCoder, auto_bits
@@ -128,11 +130,11 @@ class KernelProjectionBank(RowCoder):
         *,
         kernel: str | KernelFunction = "rbf",
         n_basis: int = 1500,
-        degree: int = 3,
+        degree: int = 2,
         gamma: str | float = "scale",
         sigma: str | float = "adaptive",
         sigma_neighbors: int = 10,
-        sigma_factor: float = 2.0,
+        sigma_factor: float = 8.0,
         n_landmarks: int | None = None,
         landmark_width: float = 2.0,
         grouping: str | ArrayLike = "auto",
@@ -186,7 +188,7 @@ class KernelProjectionBank(RowCoder):
         n_neighbors = _lowered("n_neighbors", self.n_neighbors, n_samples - 1, n_samples)
         n_basis = _lowered("n_basis", self.n_basis, n_samples, n_samples)
         n_threads = thread_count(self.n_jobs)
-        seed = int(check_random_state(self.random_state).randint(2**31))
+        seed = self._seed()
         rng = np.random.default_rng(seed)
 
         means, _ = column_statistics(X)
@@ -217,7 +219,7 @@ class KernelProjectionBank(RowCoder):
         )
         self.loss_curve_ = curves.mean(axis=0)
         if self.n_landmarks is not None:
-            self._reduce(groups, seed, n_threads)
+            self._reduce(seed, n_threads)
         say(f"loss: {self.loss_curve_[0]:.4f} to {self.loss_curve_[-1]:.4f}", self.verbose)
         self._derive()
         return self
@@ -251,7 +253,22 @@ class KernelProjectionBank(RowCoder):
         X = self._check_rows(X)
         self._bank.write(X, out, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
 
-    def _reduce(self, groups: Groups, seed: int, n_threads: int) -> None:
+    def reduced(self, n_landmarks: int) -> Self:
+        """A copy of the fitted bank with landmarks in place of its basis, as if fitted with that `n_landmarks`."""
+        check_is_fitted(self)
+        if self.n_landmarks is not None:
+            raise ValueError(f"The bank has {self.n_landmarks} landmarks already; reduce one that has its basis.")
+        few = copy.copy(self)
+        few.n_landmarks = n_landmarks
+        few._check_parameters()
+        few._reduce(self._seed(), thread_count(self.n_jobs))
+        few._derive()
+        return few
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _reduce(self, seed: int, n_threads: int) -> None:
         """Put landmarks in place of the basis."""
         n_landmarks = min(int(self.n_landmarks or 1), len(self.basis_))
         scaling = self._form()
@@ -262,7 +279,7 @@ class KernelProjectionBank(RowCoder):
         assert isinstance(wide, Scaling)
         self.landmarks_, self.coefficients_, self.biases_ = reduce_basis(
             self.basis_,
-            groups,
+            Groups(self.indptr_, self.columns_),
             scaling,
             self.coefficients_,
             self.biases_,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +16,10 @@ from projbank.progress import progress
 from projbank.threads import run_all, split_rows
 from projbank.vectors import check_finite, read_rows, release_pages
 
-_BLOCK_ROWS = 64
+_BLOCK_ROWS = 128
 """Rows that are coded together: their columns are gathered once, and each group's basis serves all of them."""
+_TILE = 32
+"""Groups whose columns stand together when rows are coded, so that they fit in the second-level cache."""
 
 Floats = NDArray[np.float32]
 KernelFunction = Callable[[Floats, Floats], Any]
@@ -88,11 +91,20 @@ class Scaling:
         """The plain inner product."""
         return cls(1, np.ones(len(groups.columns), np.float32), np.zeros(len(groups.columns), np.float32))
 
-    def gather(self, X: Floats, columns: NDArray[np.int32], first_row: int = 0) -> Floats:
-        """(rows, m) scaled columns of a block of rows; raises for the first NaN or infinity."""
-        U = np.empty((len(X), len(columns)), np.float32)
-        if not gather_groups(X, columns, self.factor, self.shift, U):
+    def gather(self, X: Floats, groups: Groups, out: Floats, *, tile: int, first_row: int = 0) -> None:
+        """Write the scaled columns of a block of rows to `out` (rows, m); raises for the first NaN or infinity.
+
+        The order is that of `kernel_values.gather_groups` with that `tile`.
+        """
+        if not gather_groups(X, groups.indptr, groups.columns, self.factor, self.shift, tile, out):
             check_finite(X, first_row)
+
+    def scaled(self, values: Floats) -> Floats:
+        """Values (n, m) in gathered columns, scaled by the same operations."""
+        m = values.shape[1]
+        U = np.empty(values.shape, np.float32)
+        everything = Groups(np.array([0, m]), np.arange(m, dtype=np.int32))
+        self.gather(values, everything, U, tile=1)
         return U
 
     def part(self, columns: slice) -> Scaling:
@@ -112,19 +124,21 @@ class Basis:
         self.n_pad = -(-self.n // LANES) * LANES
         self.blocks = np.empty(self.n_pad * len(groups.columns), np.float32)
         self.halves = np.empty(self.n_pad * len(groups), np.float32)
-        places = np.arange(len(groups.columns), dtype=np.int32)
-        arrange_basis(scaling.gather(values, places), groups.indptr, scaling.degree, self.blocks, self.halves)
+        arrange_basis(scaling.scaled(values), groups.indptr, scaling.degree, self.blocks, self.halves)
 
     @property
     def _arrays(self) -> tuple[Any, ...]:
         return self.groups.indptr, self.blocks, self.halves, self.scaling.degree
 
-    def margins(self, U: Floats, coefficients: Floats, biases: Floats, out: Floats) -> None:
-        """out[i, p] = coefficients[p] . k(u_i, basis) - biases[p]; coefficients (d, n_pad), U gathered and scaled."""
-        kernel_margins(U, *self._arrays, coefficients, biases, 0, len(self.groups), out)
+    def margins(self, U: Floats, coefficients: Floats, biases: Floats, out: Floats, *, tile: int) -> None:
+        """out[i, p] = coefficients[p] . k(u_i, basis) - biases[p]; coefficients (d, n_pad), U gathered with `tile`."""
+        kernel_margins(U, *self._arrays, coefficients, biases, tile, out)
 
     def matrix(self, U: Floats, p: int, out: Floats) -> None:
-        """Write the kernel values of group p to `out` (rows, n); a polynomial kernel's constant is left out."""
+        """Write the kernel values of group p to `out` (rows, n); a polynomial kernel's constant is left out.
+
+        U (rows, m): scaled columns in their plain order.
+        """
         kernel_matrix(U, *self._arrays, p, self.n, out)
 
 
@@ -153,15 +167,20 @@ class KernelBank:
     def write(self, X: Any, out: NDArray[Any], *, n_threads: int = 1, verbose: int = 0) -> None:
         """Write codes (`out` of uint8) or margins (float32) of X into an array, which may be a memory map.
 
-        Rows are taken 64 at a time, so memory does not grow with them. A row gets the same bits in any block.
+        Rows are taken 128 at a time, so memory does not grow with them. A row gets the same bits in any block.
         """
         n_rows = X.shape[0]
         zeros = np.zeros(len(self.biases), np.float32)
+        rows_per_block = min(_BLOCK_ROWS, max(4, -(-n_rows // n_threads)))
+        memory = threading.local()  # of each thread: new memory would cost as much as coding with few landmarks
 
         def code(start: int, stop: int) -> int:
+            if not hasattr(memory, "columns"):
+                memory.columns = np.empty((min(rows_per_block, n_rows), len(self.groups.columns)), np.float32)
+                memory.margins = np.empty((min(rows_per_block, n_rows), len(self.biases)), np.float32)
+            F = memory.margins[: stop - start]
             rows = read_rows(X, start, stop)
-            F = np.empty((stop - start, len(self.biases)), np.float32)
-            self._coder.margins(rows, start, F)
+            self._coder.margins(rows, start, memory.columns[: stop - start], F)
             release_pages(rows)
             if out.dtype == np.uint8:
                 pack_above(F, zeros, out[start:stop])
@@ -169,7 +188,6 @@ class KernelBank:
                 out[start:stop] = F
             return stop - start
 
-        rows_per_block = min(_BLOCK_ROWS, max(4, -(-n_rows // n_threads)))
         with progress("coding", n_rows, verbose) as advance:
             for done in run_all(code, split_rows(n_rows, rows_per_block), n_threads):
                 advance(done)
@@ -184,9 +202,9 @@ class _ScaledCoder:
         self._coefficients[:, : len(values)] = coefficients
         self._biases = biases
 
-    def margins(self, rows: Floats, first_row: int, out: Floats) -> None:
-        U = self._basis.scaling.gather(rows, self._basis.groups.columns, first_row)
-        self._basis.margins(U, self._coefficients, self._biases, out)
+    def margins(self, rows: Floats, first_row: int, columns: Floats, out: Floats) -> None:
+        self._basis.scaling.gather(rows, self._basis.groups, columns, tile=_TILE, first_row=first_row)
+        self._basis.margins(columns, self._coefficients, self._biases, out, tile=_TILE)
 
 
 class _CallableCoder:
@@ -198,11 +216,12 @@ class _CallableCoder:
         self._groups, self._values, self._kernel = groups, values, kernel
         self._coefficients, self._biases = coefficients, biases
 
-    def margins(self, rows: Floats, first_row: int, out: Floats) -> None:
+    def margins(self, rows: Floats, first_row: int, columns: Floats, out: Floats) -> None:
         check_finite(rows, first_row)
+        np.take(rows, self._groups.columns, axis=1, out=columns)
         for p in range(len(self._groups)):
             own = self._groups.own(p)
-            left = np.ascontiguousarray(rows[:, self._groups.columns[own]])
+            left = np.ascontiguousarray(columns[:, own])
             K = call_kernel(self._kernel, left, np.ascontiguousarray(self._values[:, own]), p)
             sums = np.einsum("ij,j->i", K, self._coefficients[p], dtype=np.float64)  # row by row, in any block
             out[:, p] = sums - self._biases[p]

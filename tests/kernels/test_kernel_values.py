@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from projbank.kernels.kernel_groups import center_rows, mean_neighbor_distance
 from projbank.kernels.kernel_values import (
     LANES,
     arrange_basis,
@@ -8,7 +9,6 @@ from projbank.kernels.kernel_values import (
     kernel_margins,
     kernel_matrix,
     kernel_slopes,
-    mean_neighbor_distance,
 )
 
 
@@ -45,8 +45,8 @@ def test_values_margins_and_slopes_agree_with_the_formulas(degree, n, n_rows, si
     slopes = rng.standard_normal((n_rows, len(sizes)), dtype=np.float32)
     F = np.empty((n_rows, len(sizes)), np.float32)
     out = np.empty_like(coefficients)
-    kernel_margins(U, *arrays, coefficients, biases, 0, len(sizes), F)
-    kernel_slopes(U, *arrays, slopes, 0, len(sizes), out)
+    kernel_margins(U, *arrays, coefficients, biases, len(sizes), F)
+    kernel_slopes(U, *arrays, slopes, len(sizes), 0, len(sizes), out)
     for p in range(len(sizes)):
         own = slice(indptr[p], indptr[p + 1])
         expected = naive(U[:, own], V[:, own], degree)
@@ -86,14 +86,34 @@ def test_a_row_gets_the_same_bits_alone_and_with_others(degree):
     U = rng.standard_normal((11, indptr[-1]), dtype=np.float32)
     biases = rng.standard_normal(3, dtype=np.float32)
     whole, one = np.empty((11, 3), np.float32), np.empty((1, 3), np.float32)
-    kernel_margins(U, *arrays, coefficients, biases, 0, 3, whole)
+    kernel_margins(U, *arrays, coefficients, biases, 3, whole)
     for i in range(11):
-        kernel_margins(U[i : i + 1], *arrays, coefficients, biases, 0, 3, one)
+        kernel_margins(U[i : i + 1], *arrays, coefficients, biases, 3, one)
         np.testing.assert_array_equal(one[0], whole[i])
-    parts = np.empty_like(whole)
-    kernel_margins(U, *arrays, coefficients, biases, 0, 2, parts)
-    kernel_margins(U, *arrays, coefficients, biases, 2, 3, parts)
-    np.testing.assert_array_equal(parts, whole)
+
+
+@pytest.mark.parametrize("tile", [1, 2, 3, 5, 100])
+def test_tiles_change_the_order_of_columns_only(tile):
+    rng = np.random.default_rng(4)
+    _, indptr, arrays, coefficients = bank(rng, 20, [9, 16, 4, 1, 7], 0)
+    X = rng.standard_normal((6, indptr[-1]), dtype=np.float32)
+    plain, tiled = np.empty((2, 6, indptr[-1]), np.float32)
+    columns, ones, zeros = np.arange(indptr[-1], dtype=np.int32), np.ones_like(X[0]), np.zeros_like(X[0])
+    gather_groups(X, indptr, columns, ones, zeros, 5, plain)
+    gather_groups(X, indptr, columns, ones, zeros, tile, tiled)
+    np.testing.assert_array_equal(plain, X)
+    parts = [X[:, indptr[p] : indptr[min(p + tile, 5)]].ravel() for p in range(0, 5, tile)]
+    np.testing.assert_array_equal(tiled.ravel(), np.concatenate(parts))
+    biases, slopes = np.zeros(5, np.float32), rng.standard_normal((6, 5), dtype=np.float32)
+    margins, again = np.empty((2, 6, 5), np.float32)
+    kernel_margins(plain, *arrays, coefficients, biases, 5, margins)
+    kernel_margins(tiled, *arrays, coefficients, biases, tile, again)
+    np.testing.assert_array_equal(again, margins)
+    pulls, pulls_again = np.empty((2, *coefficients.shape), np.float32)
+    kernel_slopes(plain, *arrays, slopes, 5, 0, 5, pulls)
+    kernel_slopes(tiled, *arrays, slopes, tile, 0, 2, pulls_again)
+    kernel_slopes(tiled, *arrays, slopes, tile, 2, 5, pulls_again)
+    np.testing.assert_array_equal(pulls_again, pulls)
 
 
 def test_gathering_takes_any_layout_and_sees_bad_values():
@@ -101,13 +121,16 @@ def test_gathering_takes_any_layout_and_sees_bad_values():
     X = rng.standard_normal((6, 40), dtype=np.float32)
     columns = rng.integers(0, 40, 55).astype(np.int32)  # columns may come several times
     scale, shift = rng.standard_normal((2, 55), dtype=np.float32)
+    indptr = np.array([0, 55])
     for rows in (X, np.repeat(X, 2, axis=0)[::2], X[:, ::-1][:, ::-1]):
         U = np.empty((6, 55), np.float32)
-        assert gather_groups(rows, columns, scale, shift, U)
+        assert gather_groups(rows, indptr, columns, scale, shift, 1, U)
         np.testing.assert_array_equal(U, X[:, columns] * scale - shift)
     for value in (np.nan, np.inf, -np.inf):
-        X[4, columns[7]] = value
-        assert not gather_groups(X, columns, scale, shift, U)
+        for j in (3, 37, 39):
+            bad = np.ascontiguousarray(X[:, :38]) if j == 37 else X.copy()
+            bad[4, j] = value
+            assert not gather_groups(bad, indptr, np.minimum(columns, 37), scale, shift, 1, U)
 
 
 @pytest.mark.parametrize(("n", "m", "k"), [(2, 1, 1), (30, 3, 4), (41, 16, 40)])
@@ -122,3 +145,13 @@ def test_mean_neighbour_distance(n, m, k):
 
 def test_equal_samples_are_exactly_0_apart():
     assert mean_neighbor_distance(np.full((5, 9), 0.1, np.float32), 3) == 0
+
+
+@pytest.mark.parametrize("n", [1, 8, 21])
+def test_rows_are_centred_in_place(n):
+    K = np.random.default_rng(n).random((5, n), dtype=np.float32) + 100
+    expected, means = K.astype(float), np.empty(5)
+    peak = center_rows(K, means)
+    np.testing.assert_allclose(means, expected.mean(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(K, expected - expected.mean(axis=1, keepdims=True), atol=1e-5)
+    assert peak == np.abs(K).max()

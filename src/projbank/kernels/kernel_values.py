@@ -11,6 +11,7 @@ rows share what is loaded; every row is summed in the same order, alone or with 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -87,25 +88,48 @@ def _exp2(builder: Any, x: Any) -> Any:
     return builder.bitcast(builder.add(builder.bitcast(power, _v8i), whole), _v8)
 
 
-def _values(builder: Any, n_rows: int, args: list[Any]) -> list[list[Any]]:
-    """Kernel values of `n_rows` rows and 16 basis vectors, two vectors of 8 for each row.
+def _sum_lanes(builder: Any, vector: Any) -> Any:
+    """Sum of 8 numbers, as a tree."""
+    for step in (4, 2, 1):
+        order = ir.Constant(_v8i, [(k + step) % 8 for k in range(8)])
+        vector = builder.fadd(vector, builder.shuffle_vector(vector, vector, order))
+    return builder.extract_element(vector, _i32(0))
 
-    args: address of the rows, bytes from row to row, address of the block, number of dimensions, address of the
-    basis vectors' -|v|^2 / 2, address of the rows' -|u|^2 / 2, degree.
-    """
-    rows, row_bytes, block, n_dims, halves, row_halves, degree = args
+
+def _half_squares(builder: Any, numbers: Any, count: Any) -> Any:
+    """-1/2 of the sum of squares of `count` float32 from an address on: 8 lanes, a tree, then the rest."""
+    lanes, total = cgutils.alloca_once(builder, _v8), cgutils.alloca_once(builder, _f32)
+    builder.store(_constant(0.0), lanes)
+    whole = builder.ashr(count, _i64(3))
+    with cgutils.for_range(builder, whole) as loop:
+        eight = _load(builder, builder.add(numbers, builder.shl(loop.index, _i64(5))), _v8)
+        builder.store(_fma(builder, eight, eight, builder.load(lanes)), lanes)
+    builder.store(_sum_lanes(builder, builder.load(lanes)), total)
+    numbers = builder.add(numbers, builder.shl(whole, _i64(5)))
+    with cgutils.for_range(builder, builder.and_(count, _i64(7))) as loop:
+        number = _load(builder, builder.add(numbers, builder.shl(loop.index, _i64(2))), _f32)
+        builder.store(builder.fadd(builder.load(total), builder.fmul(number, number)), total)
+    return builder.fmul(builder.load(total), ir.Constant(_f32, -0.5))
+
+
+def _block_values(
+    builder: Any, n_rows: int, shape: list[Any], block: Any, halves: Any, row_halves: Any
+) -> list[list[Any]]:
+    """Kernel values of some rows and 16 basis vectors, two vectors a row; row_halves: address of the rows' halves."""
+    rows, row_bytes, n_dims, degree = shape
     places = [[cgutils.alloca_once(builder, _v8) for _ in range(2)] for _ in range(n_rows)]
-    for r in range(n_rows):
+    first = [_load(builder, halves, _v8, 32 * k) for k in range(2)]
+    for r, pair in enumerate(places):
         own = _spread(builder, _load(builder, row_halves, _f32, 4 * r))
         for k in range(2):
-            builder.store(builder.fadd(_load(builder, halves, _v8, 32 * k), own), places[r][k])
+            builder.store(builder.fadd(first[k], own), pair[k])
     with cgutils.for_range(builder, n_dims) as loop:
         vectors = [_load(builder, builder.add(block, builder.shl(loop.index, _i64(6))), _v8, 32 * k) for k in range(2)]
         at = builder.add(rows, builder.shl(loop.index, _i64(2)))
-        for r in range(n_rows):
+        for pair in places:
             number = _spread(builder, _load(builder, at, _f32))
             for k in range(2):
-                builder.store(_fma(builder, number, vectors[k], builder.load(places[r][k])), places[r][k])
+                builder.store(_fma(builder, number, vectors[k], builder.load(pair[k])), pair[k])
             at = builder.add(at, row_bytes)
     flat = [place for pair in places for place in pair]
     with builder.if_else(builder.icmp_signed("==", degree, _i64(0))) as (radial, polynomial):
@@ -121,89 +145,101 @@ def _values(builder: Any, n_rows: int, args: list[Any]) -> list[list[Any]]:
     return [[builder.load(place) for place in pair] for pair in places]
 
 
-def _make_tile(n_rows: int) -> tuple[Any, Any, Any]:
-    """The three uses of the values of some rows and one block; every argument is an address or a number."""
+def _make_uses(n_rows: int) -> tuple[Any, Any, Any]:
+    """Three intrinsics that go through the blocks of one group with `n_rows` rows; arguments are addresses or numbers.
 
-    def dot(typing: Any, rows: Any, row_bytes: Any, block: Any, n_dims: Any, halves: Any, row_halves: Any, degree: Any,
-            coefficients: Any, sums: Any) -> Any:  # fmt: skip
-        """sums[r] += coefficients * values, 8 sums for each row."""
+    Common to all: address of the rows, bytes from row to row, number of dimensions, degree, address of the blocks and
+    of the basis vectors' -|v|^2 / 2, number of blocks, address of the rows' -|u|^2 / 2.
+    """
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            *shape, coefficients, sums = args
-            for r, pair in enumerate(_values(builder, n_rows, shape)):
-                at = builder.add(sums, _i64(32 * r))
-                total = _load(builder, at, _v8)
-                for k, values in enumerate(pair):
-                    total = _fma(builder, _load(builder, coefficients, _v8, 32 * k), values, total)
-                _store(builder, total, at)
-            return context.get_dummy_value()
+    def each_block(builder: Any, args: list[Any], use: Callable[[Any, list[list[Any]]], None]) -> None:
+        rows, row_bytes, n_dims, degree, blocks, halves, n_blocks, row_halves = args
+        block_bytes = builder.shl(n_dims, _i64(6))
+        with cgutils.for_range(builder, n_blocks) as loop:
+            offset = builder.shl(loop.index, _i64(6))
+            block = builder.add(blocks, builder.mul(loop.index, block_bytes))
+            shape = [rows, row_bytes, n_dims, degree]
+            use(offset, _block_values(builder, n_rows, shape, block, builder.add(halves, offset), row_halves))
 
-        return types.void(*(types.intp,) * 9), generate
-
-    def store(typing: Any, rows: Any, row_bytes: Any, block: Any, n_dims: Any, halves: Any, row_halves: Any,
-              degree: Any, out: Any, out_bytes: Any) -> Any:  # fmt: skip
-        """out[r] = values."""
+    def dot(typing: Any, rows: Any, row_bytes: Any, n_dims: Any, degree: Any, blocks: Any, halves: Any, n_blocks: Any,
+            row_halves: Any, coefficients: Any, sums: Any) -> Any:  # fmt: skip
+        """sums[r] = sum of coefficients * values in 8 lanes; in memory, since the products need all registers."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            *shape, out, out_bytes = args
-            for pair in _values(builder, n_rows, shape):
-                for k, values in enumerate(pair):
-                    _store(builder, values, builder.add(out, _i64(32 * k)))
-                out = builder.add(out, out_bytes)
+            *common, coefficients, sums = args
+            places = [builder.add(sums, _i64(32 * r)) for r in range(n_rows)]
+            for place in places:
+                _store(builder, _constant(0.0), place)
+
+            def add(offset: Any, values: list[list[Any]]) -> None:
+                own = [_load(builder, builder.add(coefficients, offset), _v8, 32 * k) for k in range(2)]
+                for place, pair in zip(places, values, strict=True):
+                    total = _fma(builder, own[0], pair[0], _load(builder, place, _v8))
+                    _store(builder, _fma(builder, own[1], pair[1], total), place)
+
+            each_block(builder, common, add)
             return context.get_dummy_value()
 
-        return types.void(*(types.intp,) * 9), generate
+        return types.void(*(types.intp,) * 10), generate
 
-    def pull(typing: Any, rows: Any, row_bytes: Any, block: Any, n_dims: Any, halves: Any, row_halves: Any,
-             degree: Any, slopes: Any, out: Any) -> Any:  # fmt: skip
-        """Add the sum over rows of slopes[r] * values to `out`."""
+    def store(typing: Any, rows: Any, row_bytes: Any, n_dims: Any, degree: Any, blocks: Any, halves: Any, n_blocks: Any,
+              row_halves: Any, out: Any, out_bytes: Any) -> Any:  # fmt: skip
+        """out[r] = values, `out_bytes` from one row to the next."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            *shape, slopes, out = args
-            totals = [_load(builder, out, _v8, 32 * k) for k in range(2)]
-            for r, pair in enumerate(_values(builder, n_rows, shape)):
-                slope = _spread(builder, _load(builder, slopes, _f32, 4 * r))
-                totals = [_fma(builder, slope, values, total) for values, total in zip(pair, totals, strict=True)]
-            for k, total in enumerate(totals):
-                _store(builder, total, builder.add(out, _i64(32 * k)))
+            *common, out, out_bytes = args
+
+            def keep(offset: Any, values: list[list[Any]]) -> None:
+                at = builder.add(out, offset)
+                for pair in values:
+                    for k in range(2):
+                        _store(builder, pair[k], builder.add(at, _i64(32 * k)))
+                    at = builder.add(at, out_bytes)
+
+            each_block(builder, common, keep)
             return context.get_dummy_value()
 
-        return types.void(*(types.intp,) * 9), generate
+        return types.void(*(types.intp,) * 10), generate
+
+    def pull(typing: Any, rows: Any, row_bytes: Any, n_dims: Any, degree: Any, blocks: Any, halves: Any, n_blocks: Any,
+             row_halves: Any, slopes: Any, slope_bytes: Any, out: Any) -> Any:  # fmt: skip
+        """Add the sum over rows of slopes[r] * values to `out`; `slope_bytes` from one row's slope to the next."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            *common, slopes, slope_bytes, out = args
+            spread = []
+            for _ in range(n_rows):
+                spread.append(_spread(builder, _load(builder, slopes, _f32)))
+                slopes = builder.add(slopes, slope_bytes)
+
+            def add(offset: Any, values: list[list[Any]]) -> None:
+                at = builder.add(out, offset)
+                for k in range(2):
+                    total = _load(builder, at, _v8, 32 * k)
+                    for slope, pair in zip(spread, values, strict=True):
+                        total = _fma(builder, slope, pair[k], total)
+                    _store(builder, total, builder.add(at, _i64(32 * k)))
+
+            each_block(builder, common, add)
+            return context.get_dummy_value()
+
+        return types.void(*(types.intp,) * 11), generate
 
     return intrinsic(dot), intrinsic(store), intrinsic(pull)
 
 
-_dot4, _store4, _pull4 = _make_tile(_ROWS_TOGETHER)
-_dot1, _store1, _pull1 = _make_tile(1)
+_dot4, _store4, _pull4 = _make_uses(_ROWS_TOGETHER)
+_dot1, _store1, _pull1 = _make_uses(1)
 
 
 @intrinsic
-def _square_sum(typing: Any, numbers: Any, count: Any) -> Any:
-    """Sum of squares of `count` float32 from an address on, in a fixed order: 8 lanes, a tree, then the rest."""
+def _minus_half_square(typing: Any, numbers: Any, count: Any) -> Any:
+    """-1/2 of the sum of squares of `count` float32 from an address on, as for rows."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        numbers, count = args
-        lanes, rest = cgutils.alloca_once(builder, _v8), cgutils.alloca_once(builder, _f32)
-        builder.store(_constant(0.0), lanes)
-        whole = builder.ashr(count, _i64(3))
-        with cgutils.for_range(builder, whole) as loop:
-            eight = _load(builder, builder.add(numbers, builder.shl(loop.index, _i64(5))), _v8)
-            builder.store(_fma(builder, eight, eight, builder.load(lanes)), lanes)
-        builder.store(_sum_lanes(builder, builder.load(lanes)), rest)
-        numbers = builder.add(numbers, builder.shl(whole, _i64(5)))
-        with cgutils.for_range(builder, builder.and_(count, _i64(7))) as loop:
-            number = _load(builder, builder.add(numbers, builder.shl(loop.index, _i64(2))), _f32)
-            builder.store(builder.fadd(builder.load(rest), builder.fmul(number, number)), rest)
-        return builder.load(rest)
+        return _half_squares(builder, *args)
 
     return types.float32(types.intp, types.intp), generate
-
-
-def _sum_lanes(builder: Any, vector: Any) -> Any:
-    for step in (4, 2, 1):
-        order = ir.Constant(_v8i, [(k + step) % 8 for k in range(8)])
-        vector = builder.fadd(vector, builder.shuffle_vector(vector, vector, order))
-    return builder.extract_element(vector, _i32(0))
 
 
 @intrinsic
@@ -217,11 +253,10 @@ def _total(typing: Any, numbers: Any) -> Any:
 
 
 @njit
-def _row_halves(U, i, count, first, n_dims, degree, halves):
-    """halves[r] = -|u|^2 / 2 of rows i + r in dimensions first to first + n_dims, or 0 for a polynomial kernel."""
-    for r in range(count):
-        at = U.ctypes.data + (i + r) * U.strides[0] + 4 * first
-        halves[r] = np.float32(-0.5) * _square_sum(at, n_dims) if degree == 0 else np.float32(0)
+def _row_halves(rows, row_bytes, n_dims, degree, out):
+    """out[r] = -|u|^2 / 2 of the rows from an address on, or 0 for a polynomial kernel."""
+    for r in range(out.size):
+        out[r] = _minus_half_square(rows + r * row_bytes, n_dims) if degree == 0 else np.float32(0)
 
 
 _NUMBERS = "Array(float32, 1, 'C', readonly=True)"
@@ -230,22 +265,64 @@ _MATRIX = "Array(float32, 2, 'C', readonly=True)"
 _BANK = f"{_INDICES}, {_NUMBERS}, {_NUMBERS}, int64"
 
 
+@intrinsic
+def _largest(typing: Any, numbers: Any, count: Any) -> Any:
+    """Largest of the absolute values of `count` times 8 float32 from an address on, by their bits, as an int32."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        numbers, count = args
+        lanes = cgutils.alloca_once(builder, _v8i)
+        builder.store(ir.Constant(_v8i, [0] * 8), lanes)
+        with cgutils.for_range(builder, count) as loop:
+            bits = _load(builder, builder.add(numbers, builder.shl(loop.index, _i64(5))), _v8i)
+            bits = builder.and_(bits, ir.Constant(_v8i, [0x7FFFFFFF] * 8))
+            known = builder.load(lanes)
+            builder.store(builder.select(builder.icmp_signed(">", bits, known), bits, known), lanes)
+        lanes = builder.load(lanes)
+        result = builder.extract_element(lanes, _i32(0))
+        for k in range(1, 8):
+            lane = builder.extract_element(lanes, _i32(k))
+            result = builder.select(builder.icmp_signed(">", lane, result), lane, result)
+        return result
+
+    return types.int32(types.intp, types.intp), generate
+
+
+@njit
+def _tile_of(indptr, p, tile):
+    """First column of the tile that group p is in, and the tile's number of columns."""
+    first = p // tile * tile
+    start = indptr[first]
+    return start, indptr[min(first + tile, indptr.size - 1)] - start
+
+
 @kernel(
-    f"boolean(Array(float32, 2, 'A', readonly=True), Array(int32, 1, 'C', readonly=True), {_NUMBERS}, {_NUMBERS}, "
-    "float32[:, ::1])"
+    f"boolean(Array(float32, 2, 'A', readonly=True), {_INDICES}, Array(int32, 1, 'C', readonly=True), {_NUMBERS}, "
+    f"{_NUMBERS}, int64, float32[:, ::1])"
 )
-def gather_groups(X, columns, scale, shift, U):
+def gather_groups(X, indptr, columns, scale, shift, tile, U):
     """U[i, c] = X[i, columns[c]] * scale[c] - shift[c]; False if any value of X is NaN or infinite.
 
-    A row is first looked through in order, which brings it into the cache that the scattered reads are served from.
+    X (rows, D) with adjacent columns. U (rows, m) is filled tile by tile: the columns of the first `tile` groups for
+    all rows, then those of the next; with a tile of all d groups that is the plain order. What is read together later
+    so stands together. A row is first looked through in order, which brings it into the cache that the scattered
+    reads are served from.
     """
+    n_rows, n_features = X.shape
+    n_groups = indptr.size - 1
+    flat = U.reshape(-1)
     largest = np.int32(0)
-    for i in range(X.shape[0]):
+    for i in range(n_rows):
         row = X[i]
-        for j in range(row.size):
+        largest = max(largest, _largest(X.ctypes.data + i * X.strides[0], n_features // 8))
+        for j in range(n_features // 8 * 8, n_features):
             largest = max(largest, np.float32(row[j]).view(np.int32) & np.int32(0x7FFFFFFF))
-        for c in range(columns.size):
-            U[i, c] = row[columns[c]] * scale[c] - shift[c]
+        for p in range(0, n_groups, tile):
+            start, width = _tile_of(indptr, p, tile)
+            own = flat[n_rows * start + i * width : n_rows * start + (i + 1) * width]
+            places, factors, shifts = columns[start : start + width], scale[start:], shift[start:]
+            for c in range(width):
+                own[c] = row[np.uint32(places[c])] * factors[c] - shifts[c]
     return largest < np.int32(0x7F800000)
 
 
@@ -268,154 +345,79 @@ def arrange_basis(V, indptr, degree, blocks, halves):
                 blocks[at + LANES * q] = V[i, indptr[p] + q]
             if degree == 0:
                 start = V.ctypes.data + i * V.strides[0] + 4 * indptr[p]
-                halves[p * n_pad + i] = np.float32(-0.5) * _square_sum(start, n_dims)
+                halves[p * n_pad + i] = _minus_half_square(start, n_dims)
 
 
-@kernel(f"void({_MATRIX}, {_BANK}, {_MATRIX}, {_NUMBERS}, int64, int64, float32[:, ::1])")
-def kernel_margins(U, indptr, blocks, halves, degree, coefficients, biases, first, last, F):
-    """F[i, p] = sum over basis vectors of coefficients[p] * k(u_i, v) - biases[p], for groups first <= p < last.
+@kernel(f"void({_MATRIX}, {_BANK}, {_MATRIX}, {_NUMBERS}, int64, float32[:, ::1])")
+def kernel_margins(U, indptr, blocks, halves, degree, coefficients, biases, tile, F):
+    """F[i, p] = sum over basis vectors of coefficients[p] * k(u_i, v) - biases[p].
 
-    U (rows, m) gathered rows; coefficients (d, n_pad), 0 past n; F (rows, d).
+    U (rows, m) as `gather_groups` fills it with that `tile`; coefficients (d, n_pad), 0 past n; F (rows, d).
     """
     n_rows, n_pad = U.shape[0], coefficients.shape[1]
-    u, row_bytes = U.ctypes.data, U.strides[0]
-    sums, own = np.empty(8 * _ROWS_TOGETHER, np.float32), np.empty(_ROWS_TOGETHER, np.float32)
-    sums_at, own_at = sums.ctypes.data, own.ctypes.data
+    own, sums = np.empty(n_rows, np.float32), np.empty((n_rows, 8), np.float32)
     tiled = n_rows // _ROWS_TOGETHER * _ROWS_TOGETHER
-    for p in range(first, last):
+    for p in range(indptr.size - 1):
+        start, width = _tile_of(indptr, p, tile)
+        u, row_bytes = U.ctypes.data + 4 * (n_rows * start + indptr[p] - start), 4 * width
         n_dims = indptr[p + 1] - indptr[p]
-        block_at = blocks.ctypes.data + 4 * n_pad * indptr[p]
-        halves_at = halves.ctypes.data + 4 * n_pad * p
-        coefficients_at = coefficients.ctypes.data + p * coefficients.strides[0]
+        basis, constants = blocks.ctypes.data + 4 * n_pad * indptr[p], halves.ctypes.data + 4 * n_pad * p
+        factors = coefficients.ctypes.data + p * coefficients.strides[0]
+        _row_halves(u, row_bytes, n_dims, degree, own)
         for i in range(0, tiled, _ROWS_TOGETHER):
-            _row_halves(U, i, _ROWS_TOGETHER, indptr[p], n_dims, degree, own)
-            sums[:] = 0
-            rows = u + i * row_bytes + 4 * indptr[p]
-            for k in range(0, n_pad, LANES):
-                _dot4(rows, row_bytes, block_at + 4 * k * n_dims, n_dims, halves_at + 4 * k, own_at, degree,
-                      coefficients_at + 4 * k, sums_at)  # fmt: skip
-            for r in range(_ROWS_TOGETHER):
-                F[i + r, p] = _total(sums_at + 32 * r) - biases[p]
+            _dot4(u + i * row_bytes, row_bytes, n_dims, degree, basis, constants, n_pad // LANES,
+                  own.ctypes.data + 4 * i, factors, sums.ctypes.data + 32 * i)  # fmt: skip
         for i in range(tiled, n_rows):
-            _row_halves(U, i, 1, indptr[p], n_dims, degree, own)
-            sums[:] = 0
-            rows = u + i * row_bytes + 4 * indptr[p]
-            for k in range(0, n_pad, LANES):
-                _dot1(rows, row_bytes, block_at + 4 * k * n_dims, n_dims, halves_at + 4 * k, own_at, degree,
-                      coefficients_at + 4 * k, sums_at)  # fmt: skip
-            F[i, p] = _total(sums_at) - biases[p]
+            _dot1(u + i * row_bytes, row_bytes, n_dims, degree, basis, constants, n_pad // LANES,
+                  own.ctypes.data + 4 * i, factors, sums.ctypes.data + 32 * i)  # fmt: skip
+        for i in range(n_rows):
+            F[i, p] = _total(sums.ctypes.data + 32 * i) - biases[p]
 
 
 @kernel(f"void({_MATRIX}, {_BANK}, int64, int64, float32[:, ::1])")
 def kernel_matrix(U, indptr, blocks, halves, degree, p, n_basis, K):
-    """K[i, j] = k(u_i, v_j) of group p for the `n_basis` basis vectors; K (rows, n_basis)."""
-    n_rows = U.shape[0]
+    """K[i, j] = k(u_i, v_j) of group p for the `n_basis` basis vectors; K (rows, n_basis), U in the plain order."""
+    n_rows, row_bytes = U.shape[0], U.strides[0]
     n_pad = (n_basis + LANES - 1) // LANES * LANES
-    n_dims = indptr[p + 1] - indptr[p]
-    u, row_bytes = U.ctypes.data, U.strides[0]
-    tile, own = np.empty((_ROWS_TOGETHER, n_pad), np.float32), np.empty(_ROWS_TOGETHER, np.float32)
-    block_at, halves_at = blocks.ctypes.data + 4 * n_pad * indptr[p], halves.ctypes.data + 4 * n_pad * p
+    u, n_dims = U.ctypes.data + 4 * indptr[p], indptr[p + 1] - indptr[p]
+    basis, constants = blocks.ctypes.data + 4 * n_pad * indptr[p], halves.ctypes.data + 4 * n_pad * p
+    own, values = np.empty(n_rows, np.float32), np.empty((_ROWS_TOGETHER, n_pad), np.float32)
+    _row_halves(u, row_bytes, n_dims, degree, own)
     for i in range(0, n_rows, _ROWS_TOGETHER):
         count = min(_ROWS_TOGETHER, n_rows - i)
-        _row_halves(U, i, count, indptr[p], n_dims, degree, own)
-        rows = u + i * row_bytes + 4 * indptr[p]
-        for k in range(0, n_pad, LANES):
-            if count == _ROWS_TOGETHER:
-                _store4(rows, row_bytes, block_at + 4 * k * n_dims, n_dims, halves_at + 4 * k, own.ctypes.data, degree,
-                        tile.ctypes.data + 4 * k, 4 * n_pad)  # fmt: skip
-            else:
-                for r in range(count):
-                    row_at, tile_at = rows + r * row_bytes, tile.ctypes.data + 4 * (r * n_pad + k)
-                    _store1(row_at, row_bytes, block_at + 4 * k * n_dims, n_dims, halves_at + 4 * k,
-                            own.ctypes.data + 4 * r, degree, tile_at, 4 * n_pad)  # fmt: skip
+        if count == _ROWS_TOGETHER:
+            _store4(u + i * row_bytes, row_bytes, n_dims, degree, basis, constants, n_pad // LANES,
+                    own.ctypes.data + 4 * i, values.ctypes.data, values.strides[0])  # fmt: skip
+        else:
+            for r in range(count):
+                _store1(u + (i + r) * row_bytes, row_bytes, n_dims, degree, basis, constants, n_pad // LANES,
+                        own.ctypes.data + 4 * (i + r), values.ctypes.data + r * values.strides[0], 0)  # fmt: skip
         for r in range(count):
             for j in range(n_basis):
-                K[i + r, j] = tile[r, j]
+                K[i + r, j] = values[r, j]
 
 
-@kernel(f"void({_MATRIX}, {_BANK}, {_MATRIX}, int64, int64, float32[:, ::1])")
-def kernel_slopes(U, indptr, blocks, halves, degree, slopes, first, last, out):
+@kernel(f"void({_MATRIX}, {_BANK}, {_MATRIX}, int64, int64, int64, float32[:, ::1])")
+def kernel_slopes(U, indptr, blocks, halves, degree, slopes, tile, first, last, out):
     """out[p] = sum over rows i of slopes[i, p] * k(u_i, v), for groups first <= p < last: chain rule of the margins.
 
-    slopes (rows, d); out (d, n_pad), what stands past n means nothing.
+    U as for the margins; slopes (rows, d); out (d, n_pad), what stands past n means nothing.
     """
     n_rows, n_pad = U.shape[0], out.shape[1]
-    u, row_bytes = U.ctypes.data, U.strides[0]
-    own, pulls = np.empty(_ROWS_TOGETHER, np.float32), np.empty(_ROWS_TOGETHER, np.float32)
-    own_at, pulls_at = own.ctypes.data, pulls.ctypes.data
+    own = np.empty(n_rows, np.float32)
     tiled = n_rows // _ROWS_TOGETHER * _ROWS_TOGETHER
+    slope_bytes = slopes.strides[0]
     for p in range(first, last):
+        start, width = _tile_of(indptr, p, tile)
+        u, row_bytes = U.ctypes.data + 4 * (n_rows * start + indptr[p] - start), 4 * width
         n_dims = indptr[p + 1] - indptr[p]
-        block_at = blocks.ctypes.data + 4 * n_pad * indptr[p]
-        halves_at = halves.ctypes.data + 4 * n_pad * p
-        out_at = out.ctypes.data + p * out.strides[0]
+        basis, constants = blocks.ctypes.data + 4 * n_pad * indptr[p], halves.ctypes.data + 4 * n_pad * p
+        pulls, sums = slopes.ctypes.data + 4 * p, out.ctypes.data + p * out.strides[0]
+        _row_halves(u, row_bytes, n_dims, degree, own)
         out[p] = 0
         for i in range(0, tiled, _ROWS_TOGETHER):
-            _row_halves(U, i, _ROWS_TOGETHER, indptr[p], n_dims, degree, own)
-            for r in range(_ROWS_TOGETHER):
-                pulls[r] = slopes[i + r, p]
-            rows = u + i * row_bytes + 4 * indptr[p]
-            for k in range(0, n_pad, LANES):
-                _pull4(rows, row_bytes, block_at + 4 * k * n_dims, n_dims, halves_at + 4 * k, own_at, degree,
-                       pulls_at, out_at + 4 * k)  # fmt: skip
+            _pull4(u + i * row_bytes, row_bytes, n_dims, degree, basis, constants, n_pad // LANES,
+                   own.ctypes.data + 4 * i, pulls + i * slope_bytes, slope_bytes, sums)  # fmt: skip
         for i in range(tiled, n_rows):
-            _row_halves(U, i, 1, indptr[p], n_dims, degree, own)
-            pulls[0] = slopes[i, p]
-            rows = u + i * row_bytes + 4 * indptr[p]
-            for k in range(0, n_pad, LANES):
-                _pull1(rows, row_bytes, block_at + 4 * k * n_dims, n_dims, halves_at + 4 * k, own_at, degree,
-                       pulls_at, out_at + 4 * k)  # fmt: skip
-
-
-@kernel("float64(float32[:, ::1], float64[::1])")
-def center_rows(K, means):
-    """Subtract every row's mean in place and note it in `means`; returns the largest absolute value that is left."""
-    peak = np.float32(0)
-    for i in range(K.shape[0]):
-        lanes = np.zeros(8, np.float64)
-        whole = K.shape[1] // 8 * 8
-        for j in range(0, whole, 8):
-            for k in range(8):
-                lanes[k] += K[i, j + k]
-        total = 0.0
-        for k in range(8):
-            total += lanes[k]
-        for j in range(whole, K.shape[1]):
-            total += K[i, j]
-        means[i] = total / K.shape[1]
-        mean = np.float32(means[i])
-        for j in range(K.shape[1]):
-            K[i, j] -= mean
-            peak = max(peak, abs(K[i, j]))
-    return peak
-
-
-@kernel(f"float64({_MATRIX}, int64)")
-def mean_neighbor_distance(XT, k):
-    """Mean over samples of the mean Euclidean distance to their k nearest others.
-
-    XT (m, n): dimension after dimension. The sums of squares are plain, so equal samples are exactly 0 apart.
-    """
-    n = XT.shape[1]
-    squares = np.empty(n, np.float32)
-    nearest = np.empty(k, np.float32)
-    total = 0.0
-    for i in range(n):
-        squares[:] = 0
-        for q in range(XT.shape[0]):
-            x = XT[q, i]
-            for j in range(n):
-                difference = XT[q, j] - x
-                squares[j] += difference * difference
-        squares[i] = np.inf
-        nearest[:] = np.inf
-        for j in range(n):
-            if squares[j] < nearest[k - 1]:
-                place = k - 1
-                while place > 0 and nearest[place - 1] > squares[j]:
-                    nearest[place] = nearest[place - 1]
-                    place -= 1
-                nearest[place] = squares[j]
-        for place in range(k):
-            total += np.sqrt(np.float64(nearest[place]))
-    return total / (n * k)
+            _pull1(u + i * row_bytes, row_bytes, n_dims, degree, basis, constants, n_pad // LANES,
+                   own.ctypes.data + 4 * i, pulls + i * slope_bytes, slope_bytes, sums)  # fmt: skip

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from projbank.kernel_coding import Basis, Groups, KernelFunction, Scaling, call_kernel
-from projbank.kernels.kernel_values import center_rows, mean_neighbor_distance
+from projbank.kernels.kernel_groups import center_rows, mean_neighbor_distance
 from projbank.kernels.pairs import GROUPS
 from projbank.learning.paper import PairHinge, descend
 from projbank.progress import progress
@@ -155,8 +155,7 @@ def kernel_matrix(values: Floats, groups: Groups, p: int, form: Scaling | Kernel
         _check_mercer(out, p)
         return
     scaling = form.part(groups.own(p))
-    places = np.arange(own.shape[1], dtype=np.int32)
-    Basis(groups.part(p, p + 1), scaling, own).matrix(scaling.gather(own, places), 0, out)
+    Basis(groups.part(p, p + 1), scaling, own).matrix(scaling.scaled(own), 0, out)
 
 
 def learn(

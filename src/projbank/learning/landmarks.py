@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from projbank.kernel_coding import Basis, Groups, Scaling
-from projbank.kernels.kernel_landmarks import move_to_means
+from projbank.kernels.kernel_groups import move_to_means
 from projbank.progress import progress
 from projbank.threads import run_all, split_rows
 
@@ -89,18 +89,17 @@ def reduce_basis(
         start = int(groups.indptr[first])
         own = scaling.part(slice(start, int(groups.indptr[last])))
         values = rows[:, part.columns]
-        places = np.arange(values.shape[1], dtype=np.int32)
         basis = Basis(part, own, values)
         padded = np.zeros((len(part), basis.n_pad), np.float32)
         padded[:, : len(rows)] = coefficients[first:last]
         targets = np.empty((len(rows), len(part)), np.float32)
-        basis.margins(own.gather(values, places), padded, biases[first:last], targets)
+        basis.margins(own.scaled(values), padded, biases[first:last], targets, tile=len(part))
         centers = np.empty((n_landmarks, values.shape[1]), np.float32)
         for t in range(len(part)):
             rng = np.random.default_rng([seed, first + t])
             centers[:, part.own(t)] = choose_landmarks(values[:, part.own(t)], n_landmarks, rng)
         own = landmark_scaling.part(slice(start, int(groups.indptr[last])))
-        small, U = Basis(part, own, centers), own.gather(values, places)
+        small, U = Basis(part, own, centers), own.scaled(values)
         K = np.empty((len(rows), n_landmarks), np.float32)
         for t in range(len(part)):
             small.matrix(U, t, K)
