@@ -46,7 +46,7 @@ class Figure:
     name: str
     title: str
     draw: Callable[[Any], None]
-    size: tuple[float, float] = (7.2, 3.6)
+    size: tuple[float, float] = (5.6, 4.0)
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,7 @@ def curves_figure(one: SetInfo) -> Figure | None:
         axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, None))
         _legend(axes)
 
-    return Figure(f"{one.name}-pr", f"{one.title}: precision against recall at {longest:,} bits", draw, (7.2, 4.2))
+    return Figure(f"{one.name}-pr", f"{one.title}: precision against recall at {longest:,} bits", draw, (5.6, 4.4))
 
 
 def varied_figures(one: SetInfo, k: int) -> list[Figure]:
@@ -306,7 +306,8 @@ def _bits_axis(axes: Any, bits: list[int]) -> None:
 
 
 def _legend(axes: Any) -> None:
-    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    lines, labels = axes.get_legend_handles_labels()
+    axes.figure.legend(lines, labels, loc="outside lower center", ncols=min(4, len(labels)), frameon=False, fontsize=8)
 
 
 def _by_bits(records: list[dict[str, Any]], word: str) -> list[tuple[int, float]]:

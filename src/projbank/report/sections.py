@@ -182,7 +182,7 @@ def _gallery(study: Study, one: SetInfo) -> Gallery | None:
     asked = records["original"]
     for i, (row, label) in enumerate(zip(asked["queries"], asked["query_labels"], strict=True)):
         found = []
-        for method in sorted(records, key=order_of):
+        for method in sorted(records, key=lambda name: (name != "original", name != "joint", order_of(name))):
             title = "floats" if method == "original" else f"{method_name(method)}, {bits:,} bits"
             pairs = zip(records[method]["found"][i], records[method]["found_labels"][i], strict=True)
             found.append((title, [picture(near, other, other == label) for near, other in pairs]))
