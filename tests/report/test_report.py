@@ -94,6 +94,15 @@ def test_a_folder_without_results_is_refused(tmp_path):
         write_report(tmp_path)
 
 
+@pytest.mark.parametrize("text", ["{", "[1]", '{"a": 1}'])
+def test_damaged_notes_are_named(folder, tmp_path, text):
+    (tmp_path / "results").mkdir()
+    shutil.copy(folder / "results" / "digits.json", tmp_path / "results")
+    (tmp_path / "sets.json").write_text(text)
+    with pytest.raises(ValueError, match=r"sets\.json: "):
+        read_study(tmp_path)
+
+
 def test_the_papers_figures_are_looked_up_by_ratio():
     assert paper.precision("Flickr 1M", "fv", "kbpb-rbf", 50, 8) == 0.398
     assert paper.precision("ILSVRC2010", "vlad", "cbe", 100, 16) == 0.131

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,13 +14,13 @@ from projbank.experiments.curves import PrecisionRecallCurves
 from projbank.experiments.data import DataSet
 from projbank.experiments.diagnosis import Diagnosis
 from projbank.experiments.examples import Examples
+from projbank.experiments.notes import note_set
 from projbank.experiments.pair_error import PairError
 from projbank.experiments.results import ResultFile
 from projbank.experiments.retrieval import ORIGINAL, Cell, Retrieval, list_cells
 from projbank.experiments.runner import Experiment
 from projbank.experiments.sets import SetFiles
 from projbank.features.extract import Outputs
-from projbank.files import atomic_path
 from projbank.methods import METHODS
 
 KS = (10, 50, 100)
@@ -229,7 +228,7 @@ def plan(sets: Sequence[SetFiles], names: Sequence[str], out: Path, settings: Se
     experiments = []
     for files in sets:
         data = files.open()
-        _note_set(out, files, data)
+        note_set(out, files, data)
         main_results = ResultFile(out / "results" / f"{files.name}.json")
         for name in names:
             if not _is_wanted(name, files, names):
@@ -294,26 +293,3 @@ def prepare(files: SetFiles, folder: Path, n_jobs: int | None, verbose: int) -> 
         pictures=files.pictures or files.source,
         folds=files.folds or (lists if lists.is_dir() else None),
     )
-
-
-def _note_set(out: Path, files: SetFiles, data: DataSet) -> None:
-    """Keep what the report needs to know about a set, so that it can be drawn without the data."""
-    path = out / "sets.json"
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    known[files.name] = data.identity | {
-        "title": files.title or files.name,
-        "kind": files.kind,
-        "classes": len(set(data.labels.tolist())),
-        "class_names": _class_names(files),
-    }
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-
-
-def _class_names(files: SetFiles) -> dict[str, str]:
-    assert files.vectors is not None
-    path = Outputs(files.vectors).classes
-    if not path.is_file():
-        return {}
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return {label: name for label, _, name in (line.partition("\t") for line in lines)}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from projbank.experiments.notes import read_notes
 from projbank.experiments.results import Record, read_results
 
 NAMES = {
@@ -202,8 +203,7 @@ def read_study(folder: Path) -> Study:
     files = sorted(results.glob("*.json")) if results.is_dir() else []
     if not files:
         raise FileNotFoundError(f"{folder}: has no results of `projbank reproduce`.")
-    notes_file = folder / "sets.json"
-    notes = json.loads(notes_file.read_text(encoding="utf-8")) if notes_file.exists() else {}
+    notes = read_notes(folder)
     sets: dict[str, SetInfo] = {}
     for path in files:
         for record in read_results(path):

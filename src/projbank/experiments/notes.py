@@ -1,0 +1,50 @@
+"""What a report needs to know about data sets, kept beside the results, so that it can be drawn without the data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from projbank.experiments.data import DataSet
+from projbank.experiments.sets import SetFiles
+from projbank.features.extract import Outputs
+from projbank.files import atomic_path
+
+FILE = "sets.json"
+
+
+def read_notes(folder: Path) -> dict[str, dict[str, Any]]:
+    """Notes on the sets of a folder of results, by name, in the order they were first used."""
+    path = folder / FILE
+    if not path.exists():
+        return {}
+    try:
+        notes = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path}: damaged ({error}); remove it and run `projbank reproduce` again.") from error
+    if not isinstance(notes, dict) or not all(isinstance(note, dict) for note in notes.values()):
+        raise ValueError(f"{path}: not the notes of `projbank reproduce`; remove it.")
+    return notes
+
+
+def note_set(folder: Path, files: SetFiles, data: DataSet) -> None:
+    """Keep title, kind and classes of a set."""
+    notes = read_notes(folder)
+    notes[files.name] = data.identity | {
+        "title": files.title or files.name,
+        "kind": files.kind,
+        "classes": len(set(data.labels.tolist())),
+        "class_names": _class_names(files),
+    }
+    with atomic_path(folder / FILE) as temporary:
+        temporary.write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
+
+
+def _class_names(files: SetFiles) -> dict[str, str]:
+    assert files.vectors is not None
+    path = Outputs(files.vectors).classes
+    if not path.is_file():
+        return {}
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {label: name for label, _, name in (line.partition("\t") for line in lines)}
