@@ -22,12 +22,13 @@ from projbank.grouping import (
     resolve_grouping,
 )
 from projbank.learning import joint, paper
+from projbank.learning.target import SimilarityTarget
 from projbank.modelfile import ModelFileError
 from projbank.neighbors import nearest_neighbors, positive_pairs
 from projbank.params import check_choice, check_int, check_positive
 from projbank.progress import say
 from projbank.threads import thread_count
-from projbank.vectors import RepeatedRows, ScaledRows, column_statistics
+from projbank.vectors import RepeatedRows, ScaledRows, column_statistics, nonzeros_per_row
 
 SOLVERS = ("paper", "joint")
 
@@ -166,24 +167,25 @@ class ProjectionBank(RowCoder):
         if self.standardize:
             scale = np.where(deviations > 0, deviations, 1.0).astype(np.float32)
             X, means, deviations = ScaledRows(X, scale), means / scale, deviations / scale
-        labels = self._group(X, n_bits, n_assign, np.random.default_rng(seed), n_threads)
-        keep_gram = self.solver == "joint" and n_samples <= joint.GRAM_LIMIT
-        gram = np.empty((n_samples, n_samples), np.float32) if keep_gram else None
-        ids = nearest_neighbors(X, n_neighbors, means, gram=gram, n_threads=n_threads, verbose=self.verbose)
-        graph = positive_pairs(ids)
-        if labels.ndim == 2:
-            X, means = RepeatedRows(X, len(labels)), np.tile(means, len(labels))
-        flat_labels = labels.ravel()
+        grouping = resolve_grouping(self.grouping, self._auto_grouping[self.solver])
+        if isinstance(self.grouping, str) and self.grouping == "auto" and self.solver == "joint":
+            n_assign = joint.groups_for_sparse(nonzeros_per_row(X), n_bits, n_features)
+            grouping = "random" if n_assign == 1 else "soft-random"
+        labels = self._group(X, grouping, n_bits, n_assign, np.random.default_rng(seed), n_threads)
         settings = {"seed": seed, "max_iter": self.max_iter, "n_threads": n_threads, "verbose": self.verbose}
         if self.solver == "paper":
+            graph = positive_pairs(nearest_neighbors(X, n_neighbors, means, n_threads=n_threads, verbose=self.verbose))
+            if labels.ndim == 2:
+                X, means = RepeatedRows(X, len(labels)), np.tile(means, len(labels))
             weights, biases, curves = paper.learn(
-                X, flat_labels, graph, means, n_bits=n_bits, lam=self.lam, tol=self.tol, init=self.init, **settings
+                X, labels.ravel(), graph, means, n_bits=n_bits, lam=self.lam, tol=self.tol, init=self.init, **settings
             )
             curve = curves.mean(axis=0)
         else:
+            target = SimilarityTarget(X, means, n_neighbors, n_threads=n_threads, verbose=self.verbose)
             deviation = float(np.sqrt(np.mean(deviations**2)))
             weights, biases, curve = joint.learn(
-                X, flat_labels, graph, means, gram=gram, deviation=deviation, n_bits=n_bits, **settings
+                X, labels, target, means, deviation=deviation, n_bits=n_bits, **settings
             )
         say(f"loss: {_sample(curve)}", self.verbose)
 
@@ -248,9 +250,17 @@ class ProjectionBank(RowCoder):
         warnings.warn(message, UserWarning, stacklevel=3)
         return n_samples - 1
 
-    def _group(self, X: Any, n_bits: int, n_assign: int, rng: np.random.Generator, n_threads: int) -> NDArray[np.int32]:
+    def _group(
+        self,
+        X: Any,
+        grouping: str | ArrayLike,
+        n_bits: int,
+        n_assign: int,
+        rng: np.random.Generator,
+        n_threads: int,
+    ) -> NDArray[np.int32]:
         labels = group_dimensions(
-            resolve_grouping(self.grouping, self._auto_grouping[self.solver]),
+            grouping,
             X,
             n_bits,
             rng,
@@ -260,7 +270,9 @@ class ProjectionBank(RowCoder):
             verbose=self.verbose,
         )
         sizes = np.bincount(labels.ravel())
-        say(f"{n_bits} groups of {sizes.min()} to {sizes.max()} dimensions (median {np.median(sizes):g})", self.verbose)
+        shared = "" if n_assign == 1 else f", every dimension in {n_assign} of them"
+        message = f"{n_bits} groups of {sizes.min()} to {sizes.max()} dimensions (median {np.median(sizes):g}){shared}"
+        say(message, self.verbose)
         return labels
 
     def _derive(self) -> None:

@@ -23,6 +23,7 @@ def nearest_neighbors(
     n_neighbors: int,
     center: NDArray[np.floating] | None = None,
     *,
+    directions: bool = False,
     gram: NDArray[np.float32] | None = None,
     n_threads: int = 1,
     verbose: int = 0,
@@ -37,7 +38,8 @@ def nearest_neighbors(
     X : (n, D) array, memory map or sparse matrix; two blocks of rows per thread are held in memory
     n_neighbors : int in [1, n - 1]
     center : (D,) array that is subtracted from the rows (distances do not change, their rounding error falls)
-    gram : (n, n) array that takes up the inner products of the centred rows, for who needs them too
+    directions : scale the centred rows to length 1, so that neighbours are those by cosine (rows of zeros stay)
+    gram : (n, n) array that takes up the inner products of these rows, for who needs them too
     n_threads : threads
     verbose : show a progress bar on a terminal
 
@@ -57,8 +59,8 @@ def nearest_neighbors(
             merge_nearest(dots, norms[0], norms[1], start, first, distances[start:stop], ids[start:stop])
 
     def multiply(a: int, b: int) -> None:
-        left = _centered(X, blocks[a], center)
-        right = left if a == b else _centered(X, blocks[b], center)
+        left = _centered(X, blocks[a], center, directions)
+        right = left if a == b else _centered(X, blocks[b], center, directions)
         norms = [np.einsum("ij,ij->i", rows, rows, dtype=np.float64) for rows in (left, right)]
         dots = left @ right.T
         offer(a, dots, norms, b)
@@ -98,6 +100,12 @@ def positive_pairs(ids: NDArray[np.int64]) -> sp.csr_array:
     return graph
 
 
-def _centered(X: Any, block: tuple[int, int], center: NDArray[np.floating] | None) -> NDArray[np.float32]:
+def _centered(
+    X: Any, block: tuple[int, int], center: NDArray[np.floating] | None, directions: bool
+) -> NDArray[np.float32]:
     rows = read_rows(X, *block)
-    return rows if center is None else np.subtract(rows, center, dtype=np.float32)
+    rows = rows if center is None else np.subtract(rows, center, dtype=np.float32)
+    if not directions:
+        return rows
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    return np.divide(rows, np.where(norms > 0, norms, 1)[:, None], dtype=np.float32)

@@ -122,6 +122,12 @@ def column_statistics(X: Any, name: str = "X") -> tuple[NDArray[np.float64], NDA
     return means, deviations
 
 
+def nonzeros_per_row(X: Any, n_rows: int = 64) -> float:
+    """Mean number of values of a row that are not 0, over some rows from all over X."""
+    ids = np.unique(np.linspace(0, X.shape[0] - 1, n_rows).astype(np.int64))
+    return float(np.mean([np.count_nonzero(read_rows(X, int(i), int(i) + 1)) for i in ids]))
+
+
 def release_pages(block: NDArray[Any]) -> None:
     """Let go of the memory behind a block of a file that is mapped for reading (the file's cache keeps it).
 

@@ -1,12 +1,15 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from projbank import ProjectionBank
 from projbank.codes import unpack
-from projbank.learning import joint
-from projbank.neighbors import nearest_neighbors, positive_pairs
+from projbank.kernels.encode import transposed_rows
+from projbank.learning import joint, target
+from projbank.learning.target import standardise
+from projbank.neighbors import nearest_neighbors
 
 
 def clustered(rng, n, n_features, rank=20):
@@ -29,35 +32,18 @@ def naive_loss(F, target, deviations):
 def test_loss_and_gradient_agree_with_finite_differences(seed):
     rng = np.random.default_rng(seed)
     F = rng.standard_normal((11, 5)).astype(np.float32)
-    target = rng.standard_normal((11, 11)).astype(np.float32)
-    target = joint._standardise(target + target.T)
-    loss, slopes = joint.code_loss(F, target)
+    wanted = rng.standard_normal((11, 11)).astype(np.float32)
+    wanted = standardise(wanted + wanted.T)
+    loss, slopes = joint.code_loss(F, wanted)
     exact = F.astype(float)
     deviations = exact.std(axis=0)
-    assert loss == pytest.approx(naive_loss(exact, target, deviations), abs=1e-5)
+    assert loss == pytest.approx(naive_loss(exact, wanted, deviations), abs=1e-5)
     for i in range(11):
         for p in range(5):
             step = np.zeros_like(exact)
             step[i, p] = 1e-5
-            rise = naive_loss(exact + step, target, deviations) - naive_loss(exact - step, target, deviations)
+            rise = naive_loss(exact + step, wanted, deviations) - naive_loss(exact - step, wanted, deviations)
             assert slopes[i, p] == pytest.approx(rise / 2e-5, abs=1e-6)
-
-
-def test_the_target_is_cosine_plus_two_step_diffusion():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 12)).astype(np.float32)
-    graph = positive_pairs(nearest_neighbors(X, 5))
-    centered = (X - X.mean(axis=0)).astype(float)
-    result = joint.similarity_target((centered @ centered.T).astype(np.float32), joint._symmetric_walk(graph))
-
-    pairs = ~np.eye(40, dtype=bool)
-    edges = graph.toarray().astype(float)
-    walk = edges / np.sqrt(np.outer(edges.sum(axis=1), edges.sum(axis=1)))
-    unit = centered / np.linalg.norm(centered, axis=1, keepdims=True)
-    parts = [part[pairs] for part in (unit @ unit.T, walk @ walk)]
-    expected = sum((part - part.mean()) / part.std() for part in parts)
-    np.testing.assert_allclose(result[pairs], (expected - expected.mean()) / expected.std(), atol=1e-4)
-    assert not result[~pairs].any()
 
 
 def test_the_loss_falls_and_unseen_digits_are_found_better_than_by_a_random_bank():
@@ -66,7 +52,7 @@ def test_the_loss_falls_and_unseen_digits_are_found_better_than_by_a_random_bank
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     train, rest, truth = X[:900], X[900:], digits[900:]
     bank = ProjectionBank(64, n_neighbors=30, max_iter=25).fit(train)
-    assert bank.loss_curve_[-1] < 0.5 * bank.loss_curve_[0]
+    assert bank.loss_curve_[-1] < 0.7 * bank.loss_curve_[0]
 
     untrained = clone(bank).set_params(max_iter=1).fit(train)
     untrained.weights_[:] = np.random.default_rng(0).choice([-1, 1], X.shape[1])
@@ -97,7 +83,7 @@ def test_the_result_does_not_depend_on_threads_or_kind_of_array(tmp_path):
 def test_batches_without_a_kept_target_learn_as_well(monkeypatch):
     X = clustered(np.random.default_rng(4), 300, 128)
     kept = ProjectionBank(16, n_neighbors=10, max_iter=5).fit(X)
-    monkeypatch.setattr(joint, "GRAM_LIMIT", 10)
+    monkeypatch.setattr(target, "KEPT", 10)
     anew = ProjectionBank(16, n_neighbors=10, max_iter=5).fit(X)
     np.testing.assert_allclose(anew.loss_curve_, kept.loss_curve_, atol=1e-3)
 
@@ -110,3 +96,101 @@ def test_degenerate_data_gives_no_nan(n):
         assert np.isfinite(bank.weights_).all()
         assert np.isfinite(bank.biases_).all()
         assert np.isfinite(bank.loss_curve_).all()
+
+
+def sparse_counts(rng, n, n_features, n_kinds=6):
+    """Rows with few values, each kind of row with favourites of its own, and their kinds."""
+    kinds = rng.integers(0, n_kinds, n)
+    rates = np.full((n_kinds, n_features), 0.01)
+    for kind in range(n_kinds):
+        rates[kind, rng.permutation(n_features)[: n_features // 20]] = 0.2
+    return rng.poisson(rates[kinds]).astype(np.float32), kinds
+
+
+def test_dimensions_of_sparse_data_serve_several_groups_and_dense_ones_one():
+    rng = np.random.default_rng(5)
+    X, kinds = sparse_counts(rng, 600, 2000)
+    hard = ProjectionBank(125, grouping="random", max_iter=20).fit(X[:400])
+    bank = ProjectionBank(125, max_iter=20).fit(X[:400])
+    n_assign, n_features = bank.labels_.shape
+    values = np.count_nonzero(X) / len(X)
+    assert n_features == 2000
+    assert 1 < n_assign <= 2000 / np.count_nonzero(X[:400], axis=1).min()
+    assert n_assign * values < 1.1 * n_features  # no more multiply-adds than a dense vector costs
+    assert ProjectionBank(125, max_iter=1).fit(X[:400] + 1).labels_.shape == (2000,)
+
+    def precision(model):
+        bits = unpack(model.transform(X[400:]), 125).astype(np.float32)
+        return np.mean(kinds[400:][nearest_neighbors(bits, 10)] == kinds[400:, None])
+
+    assert precision(bank) > precision(hard) + 0.05
+
+
+@pytest.mark.parametrize(("nonzeros", "expected"), [(0.0, 15), (2000.0, 1), (250.0, 1), (249.0, 2), (10.0, 15)])
+def test_groups_for_sparse(nonzeros, expected):
+    assert joint.groups_for_sparse(nonzeros, 16, 2000) == expected
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+def test_sparse_data_give_the_same_bank_for_any_threads_and_form(n_jobs):
+    X, _ = sparse_counts(np.random.default_rng(6), 250, 601)
+    expected = ProjectionBank(37, n_neighbors=10, max_iter=3, n_jobs=1).fit(X)
+    assert expected.labels_.ndim == 2
+    for data in (X, sp.csr_array(X)):
+        bank = ProjectionBank(37, n_neighbors=10, max_iter=3, n_jobs=n_jobs).fit(data)
+        np.testing.assert_array_equal(bank.weights_, expected.weights_)
+        np.testing.assert_array_equal(bank.transform(data), expected.transform(X))
+    margins = X @ expected.to_csr().toarray().T - expected.biases_
+    np.testing.assert_allclose(expected.decision_function(X), margins, atol=1e-4)
+
+
+@pytest.mark.parametrize(("n", "n_features", "n_assign"), [(1, 7, 1), (9, 40, 3), (17, 65, 5)])
+def test_transposed_rows_agree_with_the_matrix_product(n, n_features, n_assign):
+    rng = np.random.default_rng(7)
+    X = (rng.standard_normal((n, n_features)) * (rng.random((n, n_features)) < 0.2)).astype(np.float32)
+    labels = rng.integers(0, 6, n_features * n_assign).astype(np.uint32)
+    slopes = rng.standard_normal((n, 6)).astype(np.float32)
+    out = np.full(n_features * n_assign, np.nan, np.float32)
+    middle = n_features // 2
+    for first, last in ((0, middle), (middle, n_features)):
+        transposed_rows(X, labels, slopes, first, last, out)
+    expected = np.einsum("ij,ije->je", X, slopes[:, labels].reshape(n, n_features, n_assign))
+    np.testing.assert_allclose(out.reshape(n_features, n_assign), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_learning_stops_when_held_back_vectors_gain_no_more(capsys):
+    X = clustered(np.random.default_rng(8), 400, 64)
+    bank = ProjectionBank(16, n_neighbors=20, max_iter=500, verbose=1).fit(X)
+    assert bank.n_iter_ < 500
+    assert len(bank.loss_curve_) == bank.n_iter_ + 1
+    told = capsys.readouterr().err
+    assert f"stopped after {bank.n_iter_} iterations" in told
+    for word in ("loss", "P(bit) - 1/2", "neighbour recall"):
+        assert told.count(word) >= bank.n_iter_ // 2
+
+
+def test_the_best_weights_for_held_back_vectors_are_kept(monkeypatch):
+    X = clustered(np.random.default_rng(9), 300, 64)
+    seen = []
+    judge = joint._Referee.judge
+
+    def spy(self):
+        weights, best = self._bank.weights.copy(), self._best
+        told = judge(self)
+        if self._best < best:
+            seen.append(self._bank.unit * weights)
+        return told
+
+    monkeypatch.setattr(joint._Referee, "judge", spy)
+    bank = ProjectionBank(16, n_neighbors=20, max_iter=60).fit(X)
+    np.testing.assert_array_equal(bank.weights_, seen[-1])
+
+
+def test_few_vectors_are_all_learnt_from():
+    rng = np.random.default_rng(0)
+    held, free = joint._hold_back(199, rng)
+    assert len(held) == 0
+    np.testing.assert_array_equal(free, np.arange(199))
+    held, free = joint._hold_back(1003, rng)
+    assert len(held) == 100
+    np.testing.assert_array_equal(np.sort(np.concatenate([held, free])), np.arange(1003))

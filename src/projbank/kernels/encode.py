@@ -215,12 +215,27 @@ def _sum_row(X, i, labels, weights, sums):
             sums[labels[2 * j]] += weights[2 * j] * X[i, j]
             sums[labels[2 * j + 1]] += weights[2 * j + 1] * X[i, j]
     else:
-        j, left = 0, n_assign
-        for e in range(labels.size):  # one loop: short inner loops cost more than they do
-            sums[labels[e]] += weights[e] * X[i, j]
-            left -= 1
-            if left == 0:
-                j, left = j + 1, n_assign
+        for j in range(n_features):
+            x = X[i, j]
+            if x != 0:  # what is left out would add 0
+                for e in range(j * n_assign, (j + 1) * n_assign):
+                    sums[labels[e]] += weights[e] * x
+
+
+@njit
+def _tiled_rows(X, labels):
+    """Rows to be coded in tiles: all whole tiles, or none where most numbers are 0 and every other one is used often.
+
+    Judged by the first row. Both ways give the same bits: a number that is 0 adds 0.
+    """
+    n_rows, n_features = X.shape
+    if n_rows >= 8 and labels.size > 2 * n_features:
+        used = 0
+        for j in range(n_features):
+            used += X[0, j] != 0
+        if 8 * used < n_features:
+            return 0
+    return n_rows // 8 * 8
 
 
 @njit
@@ -284,7 +299,7 @@ def code_rows(X, labels, weights, biases, codes):
     """
     n_rows = X.shape[0]
     finite = True
-    tiled = n_rows // 8 * 8
+    tiled = _tiled_rows(X, labels)
     if tiled:
         sums = _tile_memory(biases.size)
         for i in range(0, tiled, 8):
@@ -304,7 +319,7 @@ def margin_rows(X, labels, weights, biases, margins):
     """margins[i, p] = sum over j in group p of w_j x_ij - b_p; shapes and return value as `code_rows`."""
     n_rows, n_bits = X.shape[0], biases.size
     finite = True
-    tiled = n_rows // 8 * 8
+    tiled = _tiled_rows(X, labels)
     if tiled:
         sums = _tile_memory(n_bits)
         for i in range(0, tiled, 8):
@@ -347,3 +362,19 @@ def transposed_product(X, labels, slopes, first, last, out):
     for i in range(tiled, n_rows):
         for j in range(first, last):
             out[j] += X[i, j] * slopes[i, labels[j]]
+
+
+@kernel(f"void({_ROWS}, {_LABELS}, Array(float32, 2, 'C', readonly=True), int64, int64, float32[::1])")
+def transposed_rows(X, labels, slopes, first, last, out):
+    """The same for a soft bank and rows that are mostly 0: out[e] = sum over rows i of x_ij * slopes[i, labels[e]].
+
+    labels and out (r D,), the r numbers of dimension j from r j on; columns first <= j < last.
+    """
+    n_assign = labels.size // X.shape[1]
+    out[first * n_assign : last * n_assign] = 0
+    for i in range(X.shape[0]):
+        for j in range(first, last):
+            x = X[i, j]
+            if x != 0:
+                for e in range(j * n_assign, (j + 1) * n_assign):
+                    out[e] += x * slopes[i, labels[e]]

@@ -1,12 +1,13 @@
 """The joint learner: all weights together, so that the similarities of whole codes follow those of the data.
 
-For a mini-batch, h = tanh(f / std f) relaxes the bits and S = h h' / d are the similarities of the codes. The target
-T is the cosine of the centred vectors plus their two-step diffusion on the neighbour graph, each standardised over
-pairs. Minimised is
+For a mini-batch, h = tanh(f / std f) relaxes the bits and S = h h' / d are the similarities of the codes. With the
+target T of `projbank.learning.target`, minimised is
 
     1 - corr(S, T) + mean over bits of (mean of h)^2
 
 over the pairs of the batch, by Adam, with hand-written gradients on the coding kernels: coding stays one pass over x.
+Part of the training vectors is held back; the step is shortened, and then learning ends, when their true codes stop
+following their target better.
 """
 
 from __future__ import annotations
@@ -14,23 +15,29 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from projbank.coding import Bank
-from projbank.kernels.encode import transposed_product
-from projbank.progress import progress
+from projbank.kernels.encode import transposed_product, transposed_rows
+from projbank.learning.target import SimilarityTarget, center_pairs, product, symmetric_product
+from projbank.progress import progress, say
 from projbank.threads import run_all, split_rows
 from projbank.vectors import take_rows
 
-BATCH = 1024
+BATCH = 512
 STEPS_PER_ITERATION = 4
-GRAM_LIMIT = 12_000
-"""Samples up to which the whole target is kept in memory (half a GiB); above, that of each batch is computed anew."""
 
-_RATE = 0.03
+_RATES = (0.03, 0.01)
 _DECAYS = (0.9, 0.999)
+_HELD = 256
+_HELD_SHARE = 10
+_FEW = 200
+_CHECK_EVERY = 2
+_PATIENCE = 4
+_LEAST_GAIN = 5e-4
+_NEAREST = 10
+_VALUES_PER_BIT = 16
 
 Floats = NDArray[np.float32]
 
@@ -38,10 +45,9 @@ Floats = NDArray[np.float32]
 def learn(
     X: Any,
     labels: NDArray[np.int32],
-    positives: sp.csr_array,
+    target: SimilarityTarget,
     means: NDArray[np.float64],
     *,
-    gram: Floats | None,
     deviation: float,
     n_bits: int,
     max_iter: int,
@@ -54,52 +60,57 @@ def learn(
     Parameters
     ----------
     X : (n, D) training data; mini-batches of rows are read as they are needed
-    labels : (D,) group of each dimension
-    positives : (n, n) CSR of the positive pairs (`projbank.neighbors.positive_pairs`)
+    labels : (D,) group of each dimension, or (r, D) where a dimension serves r groups
+    target : similarities of the training vectors
     means : (D,) means of the data
-    gram : (n, n) inner products of the centred rows, changed in place, or None to compute those of each batch
     deviation : root mean square of the centred data: the unit of the weights' first value and of their steps
     n_bits, max_iter, seed : see `ProjectionBank`
 
     Returns
     -------
-    weights : (D,) float32
+    weights : float32, shaped as labels
     biases : (n_bits,) float32
-    curve : (max_iter + 1,) loss of the first batch, then the mean loss of each iteration's batches
+    curve : (n_iter + 1,) loss of the first batch, then the mean loss of each iteration's batches
     """
-    n_samples, n_features = X.shape
     rng = np.random.default_rng(seed)
-    walk = _symmetric_walk(positives)
-    whole_target = None if gram is None else similarity_target(gram, walk)
-    center = means.astype(np.float32)
-    unit = np.float32(1.0 / deviation) if deviation > 0 else np.float32(1)
-    weights, offsets = np.ones(n_features, np.float32), np.zeros(n_bits, np.float32)
-    adam = _Adam(weights, offsets)
-    rows = np.empty((min(BATCH, n_samples), n_features), np.float32)
-    curve = np.empty(max_iter + 1)
+    held, free = _hold_back(X.shape[0], rng)
+    bank = _LearntBank(labels, means, deviation, n_bits, n_threads)
+    adam = _Adam(bank.weights, bank.offsets)
+    curve: list[float] = []
+    rows = np.empty((min(BATCH, len(free)), X.shape[1]), np.float32)
     with threadpool_limits(1, user_api="blas"), progress("learning together", max_iter, verbose) as advance:
+        referee = _Referee(X, held, target, bank)
         for t in range(max_iter):
             losses = []
             for _ in range(STEPS_PER_ITERATION):
-                ids = np.sort(rng.choice(n_samples, len(rows), replace=False))
+                ids = np.sort(rng.choice(free, len(rows), replace=False))
                 take_rows(X, ids, rows)
-                if whole_target is None:
-                    target = similarity_target(_gram(rows - center, n_threads), walk[ids])
-                else:
-                    target = whole_target[np.ix_(ids, ids)]
-                biases = offsets + _group_sums(unit * weights * center, labels, n_bits)
-                F = Bank(labels.view(np.uint32), unit * weights, biases).margins(rows, n_threads=n_threads)
-                loss, slopes = code_loss(F, target, n_threads)
-                totals = slopes.sum(axis=0, dtype=np.float64).astype(np.float32)
-                weight_slopes = unit * (_transposed(rows, labels, slopes, n_threads) - center * totals[labels])
-                adam.step(weight_slopes, -totals)
+                loss, slopes = code_loss(bank.margins(rows), target.of(ids, rows), n_threads)
+                adam.step(_RATES[referee.n_shortened], *bank.gradient(rows, slopes))
                 losses.append(loss)
-            if t == 0:
-                curve[0] = losses[0]
-            curve[t + 1] = np.mean(losses)
+            curve += losses[:1] if t == 0 else []
+            curve.append(float(np.mean(losses)))
             advance(1)
-    biases = offsets + _group_sums(unit * weights * center, labels, n_bits)
-    return unit * weights, biases, curve
+            if len(held) and (t + 1) % _CHECK_EVERY == 0:
+                verdict = referee.judge()
+                say(f"iteration {t + 1}: loss {curve[-1]:.4f}; {verdict}", verbose)
+                if referee.n_shortened == len(_RATES):
+                    say(f"stopped after {t + 1} iterations: the held-back vectors gain no more", verbose)
+                    break
+        referee.restore()
+    return bank.unit * bank.weights, bank.biases(), np.array(curve)
+
+
+def groups_for_sparse(nonzeros: float, n_bits: int, n_features: int) -> int:
+    """Groups that a dimension should serve where 7 of 8 values of a vector are 0; 1 for other data.
+
+    So many that a bit sees some values other than 0 of an average vector, but never more multiply-adds than dense data
+    of the same length cost, `n_features`.
+    """
+    if 8 * nonzeros >= n_features:
+        return 1
+    nonzeros = max(nonzeros, 1.0)
+    return int(max(1, min(np.ceil(_VALUES_PER_BIT * n_bits / nonzeros), n_features // nonzeros, n_bits - 1)))
 
 
 def code_loss(F: Floats, target: Floats, n_threads: int = 1) -> tuple[float, Floats]:
@@ -111,93 +122,116 @@ def code_loss(F: Floats, target: Floats, n_threads: int = 1) -> tuple[float, Flo
     n, d = F.shape
     sharpness = 1 / np.maximum(F.std(axis=0), np.finfo(np.float32).tiny)
     H = np.tanh(F * sharpness)
-    S, spread = _center_pairs(_gram(H, n_threads) / np.float32(d))
+    S, spread = center_pairs(symmetric_product(H, n_threads) / np.float32(d))
     spread = max(spread, 1e-12)
     n_pairs = n * (n - 1)
     correlation = np.einsum("ij,ij->", S, target, dtype=np.float64) / (n_pairs * spread)
     balance = H.mean(axis=0, dtype=np.float64)
     pull = (S * np.float32(correlation / spread) - target) * np.float32(1 / (n_pairs * spread))
-    slopes = _matmul(pull, H, n_threads) * np.float32(2 / d) + (balance * (2 / (n * d))).astype(np.float32)
+    slopes = product(pull, H, n_threads) * np.float32(2 / d) + (balance * (2 / (n * d))).astype(np.float32)
     slopes *= (1 - H * H) * sharpness
     return float(1 - correlation + np.mean(balance**2)), slopes
 
 
-def similarity_target(dots: Floats, walk: sp.csr_array) -> Floats:
-    """Cosines plus two-step diffusion, each standardised over the pairs, in place of the inner products `dots`.
-
-    dots (n, n) of centred rows; walk (n, N): their rows of the symmetric walk on the neighbour graph.
-    """
-    norms = np.sqrt(np.maximum(np.diagonal(dots), 0))
-    norms = np.where(norms > 0, norms, 1)
-    dots /= norms
-    dots /= norms[:, None]
-    diffusion = np.empty_like(dots)
-    for start, stop in split_rows(len(dots), BATCH):
-        diffusion[start:stop] = (walk[start:stop] @ walk.T).toarray()
-    return _standardise(_standardise(dots) + _standardise(diffusion))
+def _hold_back(n_samples: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Ascending ids of the vectors that judge and of those to learn from; few vectors are all learnt from."""
+    n_held = min(_HELD, n_samples // _HELD_SHARE) if n_samples >= _FEW else 0
+    order = rng.permutation(n_samples)
+    return np.sort(order[:n_held]), np.sort(order[n_held:])
 
 
-def _center_pairs(matrix: Floats) -> tuple[Floats, float]:
-    """Centre the entries off the diagonal, set the diagonal to 0; returns the matrix, changed, and their deviation."""
-    n_pairs = max(1, len(matrix) * (len(matrix) - 1))
-    np.fill_diagonal(matrix, 0)
-    matrix -= np.float32(matrix.sum(dtype=np.float64) / n_pairs)
-    np.fill_diagonal(matrix, 0)
-    return matrix, float(np.sqrt(np.einsum("ij,ij->", matrix, matrix, dtype=np.float64) / n_pairs))
+class _LearntBank:
+    """The weights under way: margins of rows, and the gradient from slopes in the margins."""
+
+    def __init__(
+        self, labels: NDArray[np.int32], means: NDArray[np.float64], deviation: float, n_bits: int, n_threads: int
+    ) -> None:
+        self.weights = np.ones(labels.shape, np.float32)
+        self.offsets = np.zeros(n_bits, np.float32)
+        self.unit = np.float32(1.0 / deviation) if deviation > 0 else np.float32(1)
+        self._center = means.astype(np.float32)
+        self._labels = labels
+        self._flat_labels = labels.T.ravel().view(np.uint32)  # dimension after dimension, as the kernels want them
+        self._n_threads = n_threads
+
+    def biases(self) -> Floats:
+        """Offsets from the margins of the mean vector."""
+        at_mean = self.unit * self.weights * self._center
+        sums = np.bincount(self._labels.ravel(), at_mean.ravel(), minlength=len(self.offsets))
+        return self.offsets + sums.astype(np.float32)
+
+    def margins(self, rows: Floats) -> Floats:
+        bank = Bank(self._flat_labels, (self.unit * self.weights).T.ravel(), self.biases())
+        return bank.margins(rows, n_threads=self._n_threads)
+
+    def gradient(self, rows: Floats, slopes: Floats) -> tuple[Floats, Floats]:
+        """Gradients in weights and offsets."""
+        totals = slopes.sum(axis=0, dtype=np.float64).astype(np.float32)
+        return self.unit * (self._transposed(rows, slopes) - self._center * totals[self._labels]), -totals
+
+    def _transposed(self, rows: Floats, slopes: Floats) -> Floats:
+        """X^T G of the bank, ranges of columns in parallel."""
+        planes = np.atleast_2d(self._labels)
+        n_assign, n_features = planes.shape
+        mostly_zero = n_assign > 1 and 8 * np.count_nonzero(rows[0]) < n_features
+        out = np.empty((n_features, n_assign) if mostly_zero else planes.shape, np.float32)
+
+        def multiply(first: int, last: int) -> None:
+            if mostly_zero:
+                transposed_rows(rows, self._flat_labels, slopes, first, last, out.reshape(-1))
+                return
+            for plane, sums in zip(planes, out, strict=True):
+                transposed_product(rows, plane.view(np.uint32), slopes, first, last, sums)
+
+        width = 8 * -(-n_features // (8 * 2 * self._n_threads))
+        for _ in run_all(multiply, split_rows(n_features, width), self._n_threads):
+            pass
+        return (out.T if mostly_zero else out).reshape(self._labels.shape)
 
 
-def _standardise(matrix: Floats) -> Floats:
-    matrix, spread = _center_pairs(matrix)
-    if spread > 0:
-        matrix /= np.float32(spread)
-    return matrix
+class _Referee:
+    """Judges the bank by the true codes of held-back vectors, keeps the best weights, and shortens the step."""
+
+    def __init__(self, X: Any, held: NDArray[np.int64], target: SimilarityTarget, bank: _LearntBank) -> None:
+        self._bank = bank
+        self._best, self._stale = np.inf, 0
+        self._kept: tuple[Floats, Floats] | None = None
+        self.n_shortened = 0
+        if len(held):
+            self._rows = np.empty((len(held), X.shape[1]), np.float32)
+            take_rows(X, held, self._rows)
+            self._target = target.of(held, self._rows)
+            self._near = _nearest(self._target)
+
+    def judge(self) -> str:
+        """Score the bank; says in words how well it does."""
+        bits = np.where(self._bank.margins(self._rows) > 0, np.float32(1), np.float32(-1))
+        S, spread = center_pairs(bits @ bits.T)
+        loss = 1 - float(np.mean(S * self._target)) * len(S) / ((len(S) - 1) * max(spread, 1e-12))
+        if loss < self._best - _LEAST_GAIN:
+            self._best, self._stale = loss, 0
+            self._kept = self._bank.weights.copy(), self._bank.offsets.copy()
+        else:
+            self._stale += 1
+            if self._stale == _PATIENCE:
+                self._stale = 0
+                self.n_shortened += 1
+                self.restore()
+        recall = np.mean([len(np.intersect1d(a, b)) for a, b in zip(_nearest(S), self._near, strict=True)])
+        imbalance = float(np.mean(np.abs(bits.mean(axis=0)))) / 2
+        share = recall / self._near.shape[1]
+        return f"held back: loss {loss:.4f}, mean |P(bit) - 1/2| {imbalance:.3f}, neighbour recall {share:.3f}"
+
+    def restore(self) -> None:
+        """Go back to the best weights."""
+        if self._kept is not None:
+            self._bank.weights[:], self._bank.offsets[:] = self._kept
 
 
-def _symmetric_walk(positives: sp.csr_array) -> sp.csr_array:
-    """The graph with every edge divided by the root of its ends' degrees, so that two steps are its square."""
-    roots = 1 / np.sqrt(positives.sum(axis=1))
-    return sp.csr_array(sp.diags_array(roots) @ positives @ sp.diags_array(roots), dtype=np.float32)
-
-
-def _group_sums(values: Floats, labels: NDArray[np.int32], n_bits: int) -> Floats:
-    return np.bincount(labels, values, minlength=n_bits).astype(np.float32)
-
-
-def _matmul(A: Floats, B: Floats, n_threads: int) -> Floats:
-    """A @ B in fixed blocks of rows, each on one BLAS thread: the same bits for any number of threads."""
-    out = np.empty((A.shape[0], B.shape[1]), np.float32)
-
-    def multiply(start: int, stop: int) -> None:
-        np.matmul(A[start:stop], B, out=out[start:stop])
-
-    for _ in run_all(multiply, split_rows(len(A), 256), n_threads):
-        pass
-    return out
-
-
-def _gram(A: Floats, n_threads: int) -> Floats:
-    """A @ A.T, as `_matmul`; each pair of rows is multiplied once."""
-    out = np.empty((len(A), len(A)), np.float32)
-
-    def multiply(start: int, stop: int) -> None:
-        out[start:stop, start:] = A[start:stop] @ A[start:].T
-        out[stop:, start:stop] = out[start:stop, stop:].T
-
-    for _ in run_all(multiply, split_rows(len(A), 128), n_threads):
-        pass
-    return out
-
-
-def _transposed(rows: Floats, labels: NDArray[np.int32], slopes: Floats, n_threads: int) -> Floats:
-    """X^T G of a bank, ranges of columns in parallel."""
-    out = np.empty(len(labels), np.float32)
-
-    def multiply(first: int, last: int) -> None:
-        transposed_product(rows, labels.view(np.uint32), slopes, first, last, out)
-
-    for _ in run_all(multiply, split_rows(len(labels), 8 * -(-len(labels) // (8 * 2 * n_threads))), n_threads):
-        pass
-    return out
+def _nearest(similarities: Floats) -> NDArray[np.int64]:
+    """Ids of each vector's nearest, itself left out."""
+    without_self = similarities - 2 * np.eye(len(similarities), dtype=np.float32) * (np.abs(similarities).max() + 1)
+    return np.argsort(-without_self, axis=1, kind="stable")[:, : min(_NEAREST, len(similarities) - 1)]
 
 
 class _Adam:
@@ -208,10 +242,10 @@ class _Adam:
         self._moments = [(np.zeros_like(array), np.zeros_like(array)) for array in arrays]
         self._time = 0
 
-    def step(self, *slopes: Floats) -> None:
+    def step(self, rate: float, *slopes: Floats) -> None:
         self._time += 1
         for array, (first, second), slope in zip(self._arrays, self._moments, slopes, strict=True):
             first += (1 - _DECAYS[0]) * (slope - first)
             second += (1 - _DECAYS[1]) * (slope * slope - second)
-            scale = _RATE / (1 - _DECAYS[0] ** self._time)
+            scale = rate / (1 - _DECAYS[0] ** self._time)
             array -= scale * first / (np.sqrt(second / (1 - _DECAYS[1] ** self._time)) + 1e-12)

@@ -1,0 +1,138 @@
+"""What the joint learner wants codes to be like: similarities of the training vectors, without any label.
+
+T = 1/4 cosine + 3/4 diffusion, each standardised over the pairs of different vectors. Cosines are those of the centred
+vectors. Diffusion is two steps on the graph of nearest neighbours by cosine, whose edges weigh exp(-4 r / k) for the
+r-th of k neighbours: two vectors are alike where their neighbourhoods are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from projbank.neighbors import nearest_neighbors
+from projbank.threads import run_all, split_rows
+
+KEPT = 12_000
+"""Samples up to which the whole target is kept in memory (half a GiB); above, that of each batch is computed anew."""
+
+_COSINE_SHARE = np.float32(0.25)
+_DECAY = 4.0
+
+Floats = NDArray[np.float32]
+
+
+class SimilarityTarget:
+    """Similarities that codes should follow, for any subset of the training vectors.
+
+    Parameters
+    ----------
+    X : (n, D) training data
+    means : (D,) their means
+    n_neighbors : neighbours of a vector on the graph
+    n_threads, verbose : threads; show a progress bar on a terminal
+    """
+
+    def __init__(
+        self, X: Any, means: NDArray[np.float64], n_neighbors: int, *, n_threads: int = 1, verbose: int = 0
+    ) -> None:
+        n_samples = X.shape[0]
+        cosines = np.empty((n_samples, n_samples), np.float32) if n_samples <= KEPT else None
+        ids = nearest_neighbors(
+            X, n_neighbors, means, directions=True, gram=cosines, n_threads=n_threads, verbose=verbose
+        )
+        self.walk = graded_walk(ids)
+        self._center = means.astype(np.float32)
+        self._n_threads = n_threads
+        self._whole = None if cosines is None else mix(cosines, self.walk)
+
+    def of(self, ids: NDArray[np.int64], rows: Floats) -> Floats:
+        """Target of the vectors `ids`, whose values are `rows`: mean 0, deviation 1, diagonal 0; (b, b)."""
+        if self._whole is not None:
+            return standardise(self._whole[np.ix_(ids, ids)])
+        centered = rows - self._center
+        norms = np.linalg.norm(centered, axis=1, keepdims=True)
+        return mix(
+            symmetric_product(centered / np.where(norms > 0, norms, np.float32(1)), self._n_threads), self.walk[ids]
+        )
+
+
+def graded_walk(ids: NDArray[np.int64]) -> sp.csr_array:
+    """One step on the graph of neighbours: edges by rank, over the roots of both ends' degrees; (n, n) symmetric.
+
+    ids (n, k): neighbours of every vector, nearest first. An edge weighs what the better of its two ranks gives, that
+    from a vector to itself 1.
+    """
+    n_rows, k = ids.shape
+    weights = np.tile(np.exp(-_DECAY * np.arange(k) / k).astype(np.float32), n_rows)
+    graph = sp.csr_array((weights, ids.ravel(), np.arange(0, ids.size + 1, k)), shape=(n_rows, n_rows))
+    graph = graph.maximum(graph.T) + sp.eye_array(n_rows, dtype=np.float32)
+    roots = sp.diags_array(1 / np.sqrt(graph.sum(axis=1)))
+    return sp.csr_array(roots @ graph @ roots, dtype=np.float32)
+
+
+def mix(cosines: Floats, walk: sp.csr_array) -> Floats:
+    """The target of n vectors in place of their cosines (n, n); walk (n, N): their rows of the graph's step."""
+    blocks = split_rows(len(cosines), 1024)
+    n_pairs = max(1, len(cosines) * (len(cosines) - 1))
+    transposed = walk.T.tocsr()
+
+    def diffusion(start: int, stop: int) -> Floats:
+        steps: Floats = (walk[start:stop] @ transposed).toarray()
+        steps[np.arange(stop - start), np.arange(start, stop)] = 0
+        return steps
+
+    sums = np.array([(d.sum(dtype=np.float64), np.einsum("ij,ij->", d, d)) for d in (diffusion(*b) for b in blocks)])
+    mean, square = sums.sum(axis=0) / n_pairs
+    spread = float(np.sqrt(max(square - mean**2, 0.0)))
+    target = standardise(cosines)
+    target *= _COSINE_SHARE
+    if spread > 0:
+        for start, stop in blocks:
+            target[start:stop] += (1 - _COSINE_SHARE) / np.float32(spread) * diffusion(start, stop)
+    return standardise(target)
+
+
+def center_pairs(matrix: Floats) -> tuple[Floats, float]:
+    """Centre the entries off the diagonal, set the diagonal to 0; returns the matrix, changed, and their deviation."""
+    n_pairs = max(1, len(matrix) * (len(matrix) - 1))
+    np.fill_diagonal(matrix, 0)
+    matrix -= np.float32(matrix.sum(dtype=np.float64) / n_pairs)
+    np.fill_diagonal(matrix, 0)
+    return matrix, float(np.sqrt(np.einsum("ij,ij->", matrix, matrix, dtype=np.float64) / n_pairs))
+
+
+def standardise(matrix: Floats) -> Floats:
+    """Mean 0 and deviation 1 off the diagonal, which becomes 0; in place."""
+    matrix, spread = center_pairs(matrix)
+    if spread > 0:
+        matrix /= np.float32(spread)
+    return matrix
+
+
+def symmetric_product(A: Floats, n_threads: int) -> Floats:
+    """A @ A.T in fixed blocks, each on one BLAS thread: the same bits for any number of threads."""
+    out = np.empty((len(A), len(A)), np.float32)
+
+    def multiply(start: int, stop: int) -> None:
+        out[start:stop, start:] = A[start:stop] @ A[start:].T
+        out[stop:, start:stop] = out[start:stop, stop:].T
+
+    for _ in run_all(multiply, split_rows(len(A), 128), n_threads):
+        pass
+    return out
+
+
+def product(A: Floats, B: Floats, n_threads: int) -> Floats:
+    """A @ B, as `symmetric_product`."""
+    out = np.empty((A.shape[0], B.shape[1]), np.float32)
+
+    def multiply(start: int, stop: int) -> None:
+        np.matmul(A[start:stop], B, out=out[start:stop])
+
+    for _ in run_all(multiply, split_rows(len(A), 128), n_threads):
+        pass
+    return out
