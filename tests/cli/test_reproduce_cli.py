@@ -1,3 +1,4 @@
+import html
 import json
 import re
 
@@ -140,6 +141,15 @@ def test_sets_are_passed_over_where_a_protocol_does_not_suit(projbank, data, tmp
         == 0
     )
     assert len(cells(out, "v.action.json")[0]["accuracies"]) == 5
+    commands = (out / "commands.txt").read_text().splitlines()
+    assert [line.split()[:3] for line in commands] == [
+        ["projbank", "reproduce", name] for name in ("retrieval", "action")
+    ]
+    page = (out / "report.html").read_text()
+    assert commands[0] in html.unescape(page)
+    again = ("reproduce", "cost", "--data", sets, "--sets", "b", "--out", tmp_path / "other", "--methods", "lsh")
+    assert projbank(*again, "--ratios", 8)[0] == 0
+    assert [path.name for path in (tmp_path / "other" / "results").iterdir()] == ["b.cost.json"]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +162,7 @@ def test_sets_are_passed_over_where_a_protocol_does_not_suit(projbank, data, tmp
         (("retrieval", "--ratios", "0"), "--ratios must be at least 1"),
         (("retrieval", "--seeds", "0"), "--seeds must be at least 1"),
         (("retrieval", "--data", "none.npy"), "none.npy: no such file"),
+        (("retrieval", "--sets", "w"), "--sets must be names out of v. Got 'w'"),
     ],
 )
 def test_bad_options_are_one_line(projbank, data, tmp_path, words, message):

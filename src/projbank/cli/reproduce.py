@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from projbank.cli.bank import Jobs, Quiet, Verbose, verbosity
 from projbank.cli.evaluate import numbers, settings_of
+
+if TYPE_CHECKING:
+    from projbank.experiments.sets import SetFiles
 
 QUICK_LENGTHS = 2
 QUICK_ITER = 20
@@ -33,6 +37,9 @@ def reproduce(
             help="Vectors (.npy, labels beside), a zip or folder of pictures or videos, or a .toml file that names "
             "several sets; may be repeated."
         ),
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option("--sets", help="Only these sets of a .toml file, with commas between.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small settings on scikit-learn's digits.")] = False,
     methods: Annotated[
@@ -61,6 +68,7 @@ def reproduce(
     others; its row says why.
     """
     from projbank.experiments.digits import digit_set
+    from projbank.experiments.notes import note_command
     from projbank.experiments.reproduce import PROTOCOLS, Settings, plan, prepare
     from projbank.experiments.runner import Rules, run
     from projbank.experiments.sets import read_sets
@@ -89,8 +97,9 @@ def reproduce(
     )
     rules = Rules(slow, retry, None if since is None else since.replace(tzinfo=UTC).isoformat(timespec="seconds"))
     show = verbosity(quiet, verbose)
-    sets = [] if quick else read_sets(data or [])
+    sets = [] if quick else _pick(read_sets(data or []), only)
     out.mkdir(parents=True, exist_ok=True)
+    note_command(out, shlex.join(["projbank", *sys.argv[1:]]))
     if quick:
         sets = [digit_set(out / "data")]
     try:
@@ -122,6 +131,16 @@ def _draw(folder: Path, docs: Path | None = None) -> None:
     print(f"{write_report(folder)}: the report")
     if docs is not None:
         print(f"{write_documents(folder, docs)}: tables and pictures")
+
+
+def _pick(sets: list[SetFiles], names: str | None) -> list[SetFiles]:
+    """Sets of the given names, in their own order."""
+    known = {one.name: one for one in sets}
+    wanted = list(known) if names is None else [word.strip() for word in names.split(",")]
+    for name in wanted:
+        if name not in known:
+            raise ValueError(f"--sets must be names out of {', '.join(known)}. Got {name!r}.")
+    return [one for one in sets if one.name in wanted]
 
 
 def _quick_params() -> dict[str, dict[str, int]]:

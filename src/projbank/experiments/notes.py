@@ -12,6 +12,7 @@ from projbank.features.extract import Outputs
 from projbank.files import atomic_path
 
 FILE = "sets.json"
+COMMANDS = "commands.txt"
 
 
 def read_notes(folder: Path) -> dict[str, dict[str, Any]]:
@@ -39,6 +40,20 @@ def note_set(folder: Path, files: SetFiles, data: DataSet) -> None:
     }
     with atomic_path(folder / FILE) as temporary:
         temporary.write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
+
+
+def note_command(folder: Path, command: str) -> None:
+    """Keep a command line that results came from; the same one is kept once."""
+    known = read_commands(folder)
+    if command not in known:
+        with atomic_path(folder / COMMANDS) as temporary:
+            temporary.write_text("".join(line + "\n" for line in [*known, command]), encoding="utf-8")
+
+
+def read_commands(folder: Path) -> list[str]:
+    """Command lines that the results of a folder came from, oldest first."""
+    path = folder / COMMANDS
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
 def _class_names(files: SetFiles) -> dict[str, str]:

@@ -76,7 +76,14 @@ class Gallery:
     queries: list[tuple[Picture, list[tuple[str, list[Picture]]]]]
 
 
-Part = str | Table | Figure | Gallery | list[Verdict]
+@dataclass(frozen=True)
+class Code:
+    """Lines that are set as they are."""
+
+    lines: tuple[str, ...]
+
+
+Part = str | Table | Figure | Gallery | Code | list[Verdict]
 
 
 @dataclass(frozen=True)

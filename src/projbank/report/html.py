@@ -8,7 +8,7 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-from projbank.report.content import Cell, Column, Figure, Gallery, Part, Picture, Section, Table, Verdict
+from projbank.report.content import Cell, Code, Column, Figure, Gallery, Part, Picture, Section, Table, Verdict
 
 TITLE = "Projection banks, measured again"
 _SIGNS = {True: "✓", False: "✗"}
@@ -43,12 +43,16 @@ def _section(section: Section, drawn: Mapping[str, str]) -> str:
 def _part(part: Part, drawn: Mapping[str, str]) -> str:
     if isinstance(part, Figure):
         return f"<figure><figcaption>{escape(part.title)}</figcaption>{drawn[part.name]}</figure>"
-    writers: dict[type, Any] = {str: _paragraph, Table: _table, Gallery: _gallery, list: _verdicts}
+    writers: dict[type, Any] = {str: _paragraph, Table: _table, Gallery: _gallery, Code: _code, list: _verdicts}
     return str(writers[type(part)](part))
 
 
 def _paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
+
+
+def _code(code: Code) -> str:
+    return f"<pre>{escape(chr(10).join(code.lines))}</pre>"
 
 
 def _table(table: Table) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from projbank.report.content import Cell, Column, Figure, Gallery, Section, Table, Verdict
+from projbank.report.content import Cell, Code, Column, Figure, Gallery, Section, Table, Verdict
 
 
 def document(section: Section) -> str:
@@ -16,6 +16,8 @@ def document(section: Section) -> str:
         elif isinstance(part, Figure | Gallery):
             ending = "jpg" if isinstance(part, Gallery) else "png"
             lines += [f"![{part.title}]({part.name}.{ending})", ""]
+        elif isinstance(part, Code):
+            lines += [*(f"    {line}" for line in part.lines), ""]
         elif part:
             lines += _verdicts(part)
     return "\n".join(lines).rstrip() + "\n"

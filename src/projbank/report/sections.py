@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from projbank.report import claims, plots, tables
-from projbank.report.content import Cell, Column, Figure, Gallery, Part, Picture, Section, Table
+from projbank.report.content import Cell, Code, Column, Figure, Gallery, Part, Picture, Section, Table
 from projbank.report.study import SetInfo, Study, method_name, order_of
 
 MAIN_K = 50
@@ -198,7 +198,10 @@ def _machines(study: Study) -> Section:
     )
     dates = sorted(record["date"] for record in records)
     lines = [f"{count} cells on {name}." for name, count in machines.most_common()]
-    return Section("machines", "Machines and dates", [*lines, f"Measured from {dates[0]} to {dates[-1]}."])
+    parts: list[Part] = [*lines, f"Measured from {dates[0]} to {dates[-1]}."]
+    if study.commands:
+        parts += ["Cells that no other run had measured came from these commands:", Code(tuple(study.commands))]
+    return Section("machines", "Machines, dates and commands", parts)
 
 
 def _k_of(one: SetInfo, protocol: str) -> int:

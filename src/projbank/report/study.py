@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from projbank.experiments.notes import read_notes
+from projbank.experiments.notes import read_commands, read_notes
 from projbank.experiments.results import Record, read_results
 
 NAMES = {
@@ -181,6 +181,7 @@ class Study:
 
     folder: Path
     sets: list[SetInfo]
+    commands: list[str]
 
     def having(self, protocol: str) -> list[SetInfo]:
         """Sets with records of a protocol ("" is retrieval)."""
@@ -216,7 +217,7 @@ def read_study(folder: Path) -> Study:
             one.records[protocol] = _main_protocol(records)
     order = list(notes)
     ranked = sorted(sets.values(), key=lambda one: order.index(one.name) if one.name in order else len(order))
-    return Study(folder, ranked)
+    return Study(folder, ranked, read_commands(folder))
 
 
 def _set_info(identity: Record, note: Record) -> SetInfo:
