@@ -46,11 +46,13 @@ def test_kernel_banks(projbank, digits):
     assert type(bank) is KernelProjectionBank
     assert (bank.kernel, bank.n_basis, bank.degree, bank.n_neighbors) == ("poly", 50, 2, 5)
     assert json.loads(projbank("info", digits / "b", "--json")[1])["class"] == "KernelProjectionBank"
-    words = ["-b", 16, "--kernel", "rbf", "--basis", 50, "--tune", "sigma_factor=1,2", "--tune-k", 5]
+    words = ["-b", 16, "--kernel", "rbf", "--basis", 50, "--tune", "sigma_factor=1,2", "--tune-k", 5, "--landmarks", 8]
     code, out, _ = projbank(*quick(digits, *words))
     assert code == 0
     assert "sigma_factor" in out
-    assert load(digits / "b").sigma_factor in (1, 2)
+    bank = load(digits / "b")
+    assert bank.sigma_factor in (1, 2)
+    assert bank.n_landmarks == 8
 
 
 @pytest.mark.parametrize("labelled", [True, False])

@@ -69,11 +69,12 @@ def fit(
         bool | None, typer.Option("--standardize", help="Divide each dimension by its deviation first.")
     ] = None,
     kernel: Annotated[Kernel | None, typer.Option(help="Learn a kernel bank (KBPB) with this kernel.")] = None,
-    basis: Annotated[int | None, typer.Option(help="Basis samples of a kernel bank. Default: 1500.")] = None,
-    degree: Annotated[int | None, typer.Option(help="Degree of the polynomial kernel. Default: 3.")] = None,
+    basis: Annotated[int | None, typer.Option(help="Basis samples of a kernel bank.")] = None,
+    degree: Annotated[int | None, typer.Option(help="Degree of the polynomial kernel.")] = None,
     sigma: Annotated[float | None, typer.Option(help="Width of the RBF kernel; adaptive if not given.")] = None,
-    sigma_factor: Annotated[
-        float | None, typer.Option(help="Adaptive widths are multiplied by this. Default: 2.")
+    sigma_factor: Annotated[float | None, typer.Option(help="Adaptive widths are multiplied by this.")] = None,
+    landmarks: Annotated[
+        int | None, typer.Option(help="Replace the basis by so many landmarks per group: faster coding.")
     ] = None,
     tune: Annotated[
         list[str] | None,
@@ -116,6 +117,7 @@ def fit(
         "--degree": ("degree", degree),
         "--sigma": ("sigma", sigma),
         "--sigma-factor": ("sigma_factor", sigma_factor),
+        "--landmarks": ("n_landmarks", landmarks),
     }
     bank = _build(kernel, always, where_given)
     grid = _grid(tune or [])
