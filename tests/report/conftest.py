@@ -4,7 +4,6 @@ import pytest
 
 from projbank.cli import main
 from projbank.experiments import digits
-from tests.report.browser import Browser, find_browser
 
 QUICK = ["--methods", "lsh,bpb", "--set", "bpb.max_iter=2", "--set", "bpb.n_neighbors=5"]
 
@@ -26,6 +25,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def browser():
+    pytest.importorskip("fcntl", reason="the browser is driven over a Unix pipe")
+    from tests.report.browser import Browser, find_browser
+
     program = find_browser()
     if program is None:
         pytest.skip("no Chromium on this machine; on Debian: apt-get install chromium")
