@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
 
 from projbank import neighbors
@@ -21,6 +22,17 @@ def test_neighbours_equal_those_of_scikit_learn(shape, seed, small_blocks):
     k = min(10, shape[0] - 1)
     expected = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(X.astype(float)).kneighbors(return_distance=False)
     np.testing.assert_array_equal(nearest_neighbors(X, k, X.mean(axis=0)), expected)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_neighbours_by_cosine_equal_those_of_scikit_learn(seed, small_blocks):
+    X = np.random.default_rng(seed).standard_normal((70, 21)).astype(np.float32) + 1
+    gram = np.empty((70, 70), np.float32)
+    ids = nearest_neighbors(X, 9, X.mean(axis=0), directions=True, gram=gram)
+    centered = X.astype(float) - X.mean(axis=0)
+    expected = NearestNeighbors(n_neighbors=9, algorithm="brute", metric="cosine").fit(centered)
+    np.testing.assert_array_equal(ids, expected.kneighbors(return_distance=False))
+    np.testing.assert_allclose(gram, 1 - pairwise_distances(centered, metric="cosine"), atol=1e-6)
 
 
 def test_ties_go_to_the_smaller_id_and_nobody_is_its_own_neighbour(small_blocks):

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from projbank.kernels.nearest import merge_nearest
 from projbank.progress import progress
 from projbank.threads import run_all
-from projbank.vectors import read_rows, row_blocks
+from projbank.vectors import read_rows, row_blocks, unit_rows
 
 _BLOCK_BYTES = 96 << 20
 
@@ -105,7 +105,4 @@ def _centered(
 ) -> NDArray[np.float32]:
     rows = read_rows(X, *block)
     rows = rows if center is None else np.subtract(rows, center, dtype=np.float32)
-    if not directions:
-        return rows
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-    return np.divide(rows, np.where(norms > 0, norms, 1)[:, None], dtype=np.float32)
+    return unit_rows(rows) if directions else rows

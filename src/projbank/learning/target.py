@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from projbank.neighbors import nearest_neighbors
 from projbank.threads import run_all, split_rows
+from projbank.vectors import unit_rows
 
 KEPT = 12_000
 """Samples up to which the whole target is kept in memory (half a GiB); above, that of each batch is computed anew."""
@@ -53,11 +54,8 @@ class SimilarityTarget:
         """Target of the vectors `ids`, whose values are `rows`: mean 0, deviation 1, diagonal 0; (b, b)."""
         if self._whole is not None:
             return standardise(self._whole[np.ix_(ids, ids)])
-        centered = rows - self._center
-        norms = np.linalg.norm(centered, axis=1, keepdims=True)
-        return mix(
-            symmetric_product(centered / np.where(norms > 0, norms, np.float32(1)), self._n_threads), self.walk[ids]
-        )
+        cosines = symmetric_product(unit_rows(rows - self._center), self._n_threads)
+        return mix(cosines, self.walk[ids])
 
 
 def graded_walk(ids: NDArray[np.int64]) -> sp.csr_array:
