@@ -195,7 +195,7 @@ def test_overflowing_sums_of_finite_values_are_no_error():
         ({"n_bits": 1.5}, "Got 1.5 instead"),
         ({"n_bits": "many"}, "Got 'many' instead"),
         ({"n_bits": 91}, "at most the number of features, 90"),
-        ({"solver": "magic"}, "must be one of 'paper', 'joint'. Got 'magic'"),
+        ({"solver": "magic"}, "must be one of 'paper', 'joint', 'random'. Got 'magic'"),
         ({"grouping": "magic"}, "'soft-kmeans', 'soft-random'. Got 'magic'"),
         ({"grouping": [0, 1]}, "shape (90,)"),
         ({"n_neighbors": 0}, "'n_neighbors' parameter of ProjectionBank must be an int in the range [1, inf). Got 0"),

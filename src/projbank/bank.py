@@ -30,7 +30,7 @@ from projbank.progress import say
 from projbank.threads import thread_count
 from projbank.vectors import RepeatedRows, ScaledRows, column_statistics, nonzeros_per_row
 
-SOLVERS = ("paper", "joint")
+SOLVERS = ("paper", "joint", "random")
 
 
 class ProjectionBank(RowCoder):
@@ -45,14 +45,16 @@ class ProjectionBank(RowCoder):
     n_bits : int or "auto"
         Bits per code, at most D, or `n_assign` * D for soft groupings. "auto": about D / 16, a multiple of 64 where D
         allows.
-    solver : {"joint", "paper"}
+    solver : {"joint", "paper", "random"}
         How weights are learnt. "paper": BPB of Liu, Yu and Shao (ICCV 2015), each bit for itself by the pair hinge.
-        "joint": all weights together, so that similarities of codes follow those of the data.
+        "joint": all weights together, so that similarities of codes follow those of the data. "random": random signs,
+        where "joint" starts; to see what learning is worth.
     grouping : {"auto", "kmeans", "random", "contiguous", "soft", "soft-kmeans", "soft-random"} or array of int
         Which dimensions share a bit; an array gives each dimension's group, 0 to n_bits - 1, shape (D,), or its r
-        groups, shape (r, D). "auto": k-means for the paper's solver, random groups for the joint one. "soft-kmeans":
-        a dimension joins its `n_assign` nearest centres; "soft-random": `n_assign` random groupings are laid over
-        each other; "soft" is the one that fits "auto".
+        groups, shape (r, D). "auto": k-means for the paper's solver, random groups for the others, or "soft-random"
+        with as many groups per dimension as the zeros pay for where 7 of 8 values are 0 (docs/joint.md).
+        "soft-kmeans": a dimension joins its `n_assign` nearest centres; "soft-random": `n_assign` random groupings
+        are laid over each other; "soft" is the one that fits the solver.
     n_assign : int
         Groups that a dimension serves in a soft grouping; above `n_bits` - 1 it is lowered with a warning.
     n_neighbors : int
@@ -60,7 +62,8 @@ class ProjectionBank(RowCoder):
     lam : float
         Weight of the pair loss against the regulariser (paper's solver).
     max_iter : int
-        Iterations: steps of gradient descent ("paper"), or rounds of 4 mini-batches ("joint").
+        Iterations: steps of gradient descent ("paper"), or rounds of 4 mini-batches ("joint", which stops
+        earlier when held-back vectors gain no more).
     tol : float
         A group stops when its loss per pair changes by less than this (paper's solver).
     init : {"leading", "equal", "random"}
@@ -105,7 +108,7 @@ class ProjectionBank(RowCoder):
     (200, 16)
     """
 
-    _auto_grouping: ClassVar[dict[str, str]] = {"paper": "kmeans", "joint": "random"}
+    _auto_grouping: ClassVar[dict[str, str]] = {"paper": "kmeans", "joint": "random", "random": "random"}
     _saved_arrays: ClassVar[tuple[str, ...]] = ("labels_", "weights_", "biases_", "loss_curve_")
 
     def __init__(
@@ -168,7 +171,7 @@ class ProjectionBank(RowCoder):
             scale = np.where(deviations > 0, deviations, 1.0).astype(np.float32)
             X, means, deviations = ScaledRows(X, scale), means / scale, deviations / scale
         grouping = resolve_grouping(self.grouping, self._auto_grouping[self.solver])
-        if isinstance(self.grouping, str) and self.grouping == "auto" and self.solver == "joint":
+        if isinstance(self.grouping, str) and self.grouping == "auto" and self.solver != "paper":
             n_assign = joint.groups_for_sparse(nonzeros_per_row(X), n_bits, n_features)
             grouping = "random" if n_assign == 1 else "soft-random"
         labels = self._group(X, grouping, n_bits, n_assign, np.random.default_rng(seed), n_threads)
@@ -184,6 +187,8 @@ class ProjectionBank(RowCoder):
         else:
             target = SimilarityTarget(X, means, n_neighbors, n_threads=n_threads, verbose=self.verbose)
             deviation = float(np.sqrt(np.mean(deviations**2)))
+            if self.solver == "random":
+                settings["max_iter"] = 0
             weights, biases, curve = joint.learn(
                 X, labels, target, means, deviation=deviation, n_bits=n_bits, **settings
             )

@@ -34,8 +34,8 @@ _HELD = 256
 _HELD_SHARE = 10
 _FEW = 200
 _CHECK_EVERY = 2
-_PATIENCE = 4
-_LEAST_GAIN = 5e-4
+_PATIENCE = 6
+_LEAST_GAIN = 2e-4
 _NEAREST = 10
 _VALUES_PER_BIT = 16
 
@@ -63,32 +63,36 @@ def learn(
     labels : (D,) group of each dimension, or (r, D) where a dimension serves r groups
     target : similarities of the training vectors
     means : (D,) means of the data
-    deviation : root mean square of the centred data: the unit of the weights' first value and of their steps
+    deviation : root mean square of the centred data: the unit of the weights, which start as random signs
     n_bits, max_iter, seed : see `ProjectionBank`
 
     Returns
     -------
     weights : float32, shaped as labels
     biases : (n_bits,) float32
-    curve : (n_iter + 1,) loss of the first batch, then the mean loss of each iteration's batches
+    curve : (n_iter + 1,) loss of a batch at the start, then the mean loss of each iteration's batches
     """
     rng = np.random.default_rng(seed)
     held, free = _hold_back(X.shape[0], rng)
-    bank = _LearntBank(labels, means, deviation, n_bits, n_threads)
+    bank = _LearntBank(labels, means, deviation, n_bits, rng, n_threads)
     adam = _Adam(bank.weights, bank.offsets)
-    curve: list[float] = []
     rows = np.empty((min(BATCH, len(free)), X.shape[1]), np.float32)
+
+    def draw() -> tuple[float, Floats]:
+        """Loss of a mini-batch, and its slopes in the margins."""
+        ids = np.sort(rng.choice(free, len(rows), replace=False))
+        take_rows(X, ids, rows)
+        return code_loss(bank.margins(rows), target.of(ids, rows), n_threads)
+
     with threadpool_limits(1, user_api="blas"), progress("learning together", max_iter, verbose) as advance:
         referee = _Referee(X, held, target, bank)
+        curve = [draw()[0]]
         for t in range(max_iter):
             losses = []
             for _ in range(STEPS_PER_ITERATION):
-                ids = np.sort(rng.choice(free, len(rows), replace=False))
-                take_rows(X, ids, rows)
-                loss, slopes = code_loss(bank.margins(rows), target.of(ids, rows), n_threads)
+                loss, slopes = draw()
                 adam.step(_RATES[referee.n_shortened], *bank.gradient(rows, slopes))
                 losses.append(loss)
-            curve += losses[:1] if t == 0 else []
             curve.append(float(np.mean(losses)))
             advance(1)
             if len(held) and (t + 1) % _CHECK_EVERY == 0:
@@ -144,9 +148,15 @@ class _LearntBank:
     """The weights under way: margins of rows, and the gradient from slopes in the margins."""
 
     def __init__(
-        self, labels: NDArray[np.int32], means: NDArray[np.float64], deviation: float, n_bits: int, n_threads: int
+        self,
+        labels: NDArray[np.int32],
+        means: NDArray[np.float64],
+        deviation: float,
+        n_bits: int,
+        rng: np.random.Generator,
+        n_threads: int,
     ) -> None:
-        self.weights = np.ones(labels.shape, np.float32)
+        self.weights = rng.choice(np.array([-1, 1], np.float32), labels.shape)
         self.offsets = np.zeros(n_bits, np.float32)
         self.unit = np.float32(1.0 / deviation) if deviation > 0 else np.float32(1)
         self._center = means.astype(np.float32)
