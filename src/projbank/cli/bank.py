@@ -21,6 +21,7 @@ class Solver(StrEnum):
 
     joint = "joint"
     paper = "paper"
+    random = "random"
 
 
 class Init(StrEnum):
