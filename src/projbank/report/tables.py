@@ -8,7 +8,7 @@ from projbank.report.content import Cell, Column, Table, decimal, mark_best, num
 from projbank.report.study import REAL_METHODS, SetInfo, method_name, order_of
 
 ONE_SEED = "* one seed."
-BEST = "Bold: the best of the binary methods."
+BEST = "Bold: the best of the binary methods whose length can be chosen."
 REAL_NUMBERS = "PCA, PKA and RR give as many real numbers as others give bits, so their codes are 32 times as long."
 
 
@@ -25,7 +25,7 @@ def retrieval_table(one: SetInfo, k: int, score: str = "precision") -> Table:
         + [number(paper.precision(source, one.kind, method, k, ratio)) for source, ratio in beside]
         for method in shown
     ]
-    binary = [method not in REAL_METHODS for method in shown]
+    competing = [_competes(one, method) for method in shown]
     columns = [Column("method", owner="")]
     columns += [Column(f"D/{ratio}", f"{one.bits(ratio):,} bits") for ratio in ratios]
     columns += [Column(f"D/{ratio}", source, "paper") for source, ratio in beside]
@@ -35,7 +35,7 @@ def retrieval_table(one: SetInfo, k: int, score: str = "precision") -> Table:
         f"{one.name}-p{k}{suffix}",
         f"{one.title}: precision at {k}{how}",
         columns,
-        mark_best(rows, binary),
+        _filled(mark_best(rows, competing)),
         (_sizes(one), *([] if asymmetric else [REAL_NUMBERS]), BEST, ONE_SEED, *failures(one.failed())),
     )
 
@@ -46,8 +46,9 @@ def kept_table(one: SetInfo, k: int = 50) -> Table | None:
     if one.kind not in ("fv", "vlad") or not ratios or k not in one.ks():
         return None
     rows = []
-    for method in _with_paper_rows(one.methods(), True):
-        cells = [Cell(method_name(method))]
+    shown = [method for method in _with_paper_rows(one.methods(), True) if method != "original"]
+    for method in shown:
+        cells = [_name(one, method)]
         for ratio in ratios:
             ours, floats = one.precision(method, ratio, k), one.precision("original", ratio, k)
             cells.append(_percent(ours.value if ours else None, floats.value if floats else None))
@@ -55,14 +56,12 @@ def kept_table(one: SetInfo, k: int = 50) -> Table | None:
             for ratio in ratios:
                 shares = [paper.precision(source, one.kind, name, k, ratio) for name in (method, "original")]
                 cells.append(_percent(*shares))
-        if method != "original" and any(cell.value is not None for cell in cells):
-            rows.append(cells)
-    names = {method_name(method) for method in REAL_METHODS}
+        rows.append(cells)
     columns = [Column("method", owner="")] + [Column(f"D/{ratio}", "here") for ratio in ratios]
     columns += [Column(f"D/{ratio}", source, "paper") for source in paper.RETRIEVAL for ratio in ratios]
     title = f"{one.title}: precision at {k} in per cent of that of the floats"
     return Table(
-        f"{one.name}-kept", title, columns, mark_best(rows, [row[0].text not in names for row in rows]), (BEST,)
+        f"{one.name}-kept", title, columns, _filled(mark_best(rows, [_competes(one, m) for m in shown])), (BEST,)
     )
 
 
@@ -105,25 +104,24 @@ def action_table(one: SetInfo) -> Table:
     beside = [ratio for ratio in ratios if ratio in paper.ACTION_RATIOS]
     rows = []
     for method in one.methods("action"):
-        cells = [Cell(method_name(method))]
+        cells = [_name(one, method, "action")]
         records = one.plain(method, "action")
         for ratio in ratios:
             found = [r["accuracy"] for r in records if r["n_bits"] is None or one.ratio(r["n_bits"]) == ratio]
             cells.append(with_spread(one.mean(found), 1))
         rows.append(cells + [number(paper.accuracy(kind, method, ratio), 1) for ratio in beside])
-    names = {method_name(method) for method in REAL_METHODS}
     columns = [Column("method", owner="")] + [Column(f"D/{ratio}", f"{one.bits(ratio):,} bits") for ratio in ratios]
     columns += [Column(f"D/{ratio}", f"UCF101, {kind.upper()}", "paper") for ratio in beside]
     protocol = one.records["action"][0]["protocol"]
     sizes = protocol.get("fold_sizes")
-    drawn = f"{protocol['folds']} folds" + (
+    drawn = f"{protocol['folds']} fold{'' if protocol['folds'].startswith('1 ') else 's'}" + (
         f" ({sizes[0][0]:,} for training, {sizes[0][1]:,} for testing)" if sizes else ""
     )
     return Table(
         f"{one.name}-action",
         f"{one.title}: accuracy of a linear SVM in per cent",
         columns,
-        mark_best(rows, [row[0].text not in names for row in rows]),
+        mark_best(rows, [_competes(one, method, "action") for method in one.methods("action")]),
         (
             f"{one.n_vectors:,} vectors of {one.dimensions:,} dimensions, {drawn}; {protocol['svm']}.",
             "Spread is that over seeds.",
@@ -193,9 +191,20 @@ def area_table(one: SetInfo) -> Table:
     )
 
 
-def _name(one: SetInfo, method: str) -> Cell:
+def _competes(one: SetInfo, method: str, protocol: str = "") -> bool:
+    """Whether a method may be marked as the best of a length: it is binary, and its length can be chosen."""
+    records = one.plain(method, protocol)
+    return method not in REAL_METHODS and (not records or records[0]["n_bits"] is not None)
+
+
+def _filled(rows: list[list[Cell]]) -> list[list[Cell]]:
+    """Rows with at least one number."""
+    return [row for row in rows if any(cell.value is not None for cell in row)]
+
+
+def _name(one: SetInfo, method: str, protocol: str = "") -> Cell:
     """Name of a method; one whose length follows from the data stands with that length."""
-    records = one.plain(method)
+    records = one.plain(method, protocol)
     if method == "original" or not records or records[0]["n_bits"] is not None:
         return Cell(method_name(method))
     return Cell(f"{method_name(method)} ({records[0]['bits']:,} bits)")
