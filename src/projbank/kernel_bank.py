@@ -7,17 +7,19 @@ import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from projbank.codes import code_bytes
 from projbank.estimator import RowCoder, auto_bits
-from projbank.grouping import GROUPINGS, group_dimensions
+from projbank.grouping import check_grouping, group_dimensions, groups_per_dimension, resolve_grouping
 from projbank.kernel_coding import Groups, KernelBank, KernelFunction, Scaling
+from projbank.learning import joint, kernel_joint, paper
 from projbank.learning import kernel as kernel_learning
-from projbank.learning import paper
 from projbank.learning.landmarks import reduce_basis
+from projbank.learning.target import SimilarityTarget
 from projbank.modelfile import ModelFileError
 from projbank.neighbors import nearest_neighbors, positive_pairs
 from projbank.params import check_choice, check_int, check_positive, reject
@@ -26,6 +28,9 @@ from projbank.threads import thread_count
 from projbank.vectors import column_statistics, take_rows
 
 KERNELS = ("rbf", "poly", "linear")
+SOLVERS = ("paper", "joint")
+AUTO_GROUPING = {"paper": "kmeans", "joint": "random"}
+JOINT_LANDMARKS = 64
 
 
 class KernelProjectionBank(RowCoder):
@@ -38,6 +43,9 @@ class KernelProjectionBank(RowCoder):
     ----------
     n_bits : int or "auto"
         Bits per code, at most D. "auto": about D / 16, a multiple of 64 where D allows.
+    solver : {"paper", "joint"}
+        "paper": each bit for itself by the pair hinge, as in the paper. "joint": landmarks whose coefficients are
+        learnt together, so that similarities of codes follow those of the data (docs/kernel-bank.md).
     kernel : {"rbf", "poly", "linear"} or callable
         exp(-|x - y|^2 / sigma^2); (gamma x . y + 1)^degree; x . y; or a function of two arrays (n1, m) and (n2, m)
         that gives the (n1, n2) values of a kernel that satisfies Mercer's condition. A bank with a function can be
@@ -56,11 +64,15 @@ class KernelProjectionBank(RowCoder):
     sigma_factor : float
     n_landmarks : int or None
         Replace the basis by so many landmarks in each group's own dimensions and refit the coefficients, so that
-        coding costs `n_landmarks` kernels for each bit instead of `n_basis`. None: the paper's form.
+        coding costs `n_landmarks` kernels for each bit instead of `n_basis`. None: the paper's form; 64 for the joint
+        solver, which always has landmarks.
     landmark_width : float
-        Width of the landmarks' RBF kernels, in units of sigma: fewer kernels reach farther.
-    grouping : {"auto", "kmeans", "random", "contiguous"} or (D,) array of int
-        Which dimensions share a bit; an array gives each dimension's group. "auto": k-means, as in the paper.
+        Width of the landmarks' RBF kernels, in units of sigma: fewer kernels reach farther (paper's solver).
+    grouping : {"auto", "kmeans", "random", "contiguous", "soft", "soft-kmeans", "soft-random"} or array of int
+        Which dimensions share a bit, as for `ProjectionBank`. "auto": k-means, as in the paper; random for the joint
+        solver.
+    n_assign : int
+        Groups that each dimension serves under a soft grouping.
     n_neighbors : int
         Neighbours of a training vector that count as similar; above N - 1 it is lowered with a warning.
     lam : float
@@ -128,6 +140,7 @@ class KernelProjectionBank(RowCoder):
         self,
         n_bits: int | str = "auto",
         *,
+        solver: str = "paper",
         kernel: str | KernelFunction = "rbf",
         n_basis: int = 1500,
         degree: int = 2,
@@ -138,6 +151,7 @@ class KernelProjectionBank(RowCoder):
         n_landmarks: int | None = None,
         landmark_width: float = 2.0,
         grouping: str | ArrayLike = "auto",
+        n_assign: int = 2,
         n_neighbors: int = 100,
         lam: float = 1.0,
         max_iter: int = 70,
@@ -149,6 +163,7 @@ class KernelProjectionBank(RowCoder):
         verbose: int = 0,
     ) -> None:
         self.n_bits = n_bits
+        self.solver = solver
         self.kernel = kernel
         self.n_basis = n_basis
         self.degree = degree
@@ -159,6 +174,7 @@ class KernelProjectionBank(RowCoder):
         self.n_landmarks = n_landmarks
         self.landmark_width = landmark_width
         self.grouping = grouping
+        self.n_assign = n_assign
         self.n_neighbors = n_neighbors
         self.lam = lam
         self.max_iter = max_iter
@@ -184,19 +200,18 @@ class KernelProjectionBank(RowCoder):
         self._check_parameters()
         X = self._check_rows(X, reset=True)
         n_samples, n_features = X.shape
-        n_bits = self._resolve_bits(n_features)
+        n_bits = auto_bits(n_features) if isinstance(self.n_bits, str) else int(self.n_bits)
+        n_assign = groups_per_dimension(self, n_bits, n_features)
         n_neighbors = _lowered("n_neighbors", self.n_neighbors, n_samples - 1, n_samples)
         n_basis = _lowered("n_basis", self.n_basis, n_samples, n_samples)
         n_threads = thread_count(self.n_jobs)
         seed = self._seed()
         rng = np.random.default_rng(seed)
 
-        means, _ = column_statistics(X)
-        groups = self._group(X, n_bits, rng, n_threads)
-        ids = nearest_neighbors(X, n_neighbors, means, n_threads=n_threads, verbose=self.verbose)
+        means, deviations = column_statistics(X)
+        labels = self._group(X, n_bits, n_assign, rng, n_threads)
+        groups = Groups.from_labels(labels, n_bits)
         chosen = np.sort(rng.choice(n_samples, n_basis, replace=False))
-        graph = positive_pairs(ids)[chosen][:, chosen]
-        graph.sort_indices()
         basis = np.empty((n_basis, n_features), np.float32)
         take_rows(X, chosen, basis)
 
@@ -204,8 +219,22 @@ class KernelProjectionBank(RowCoder):
         self.means_ = means.astype(np.float32)
         self.basis_, self.landmarks_ = basis, np.empty((0, 0), np.float32)
         self.scales_ = self._scales(basis, groups, n_threads)
+        if self.solver == "paper":
+            ids = nearest_neighbors(X, n_neighbors, means, n_threads=n_threads, verbose=self.verbose)
+            graph = positive_pairs(ids)[chosen][:, chosen]
+            graph.sort_indices()
+            self._learn_apart(groups, graph, seed, n_threads)
+        else:
+            target = SimilarityTarget(X, means, n_neighbors, n_threads=n_threads, verbose=self.verbose)
+            self._learn_together(X, labels, target, means, deviations, seed, n_threads)
+        say(f"loss: {self.loss_curve_[0]:.4f} to {self.loss_curve_[-1]:.4f}", self.verbose)
+        self._derive()
+        return self
+
+    def _learn_apart(self, groups: Groups, graph: sp.csr_array, seed: int, n_threads: int) -> None:
+        """The paper's learner, and its reduction to landmarks where those are wanted."""
         self.coefficients_, self.biases_, curves = kernel_learning.learn(
-            basis,
+            self.basis_,
             groups,
             graph,
             self._form(),
@@ -220,9 +249,32 @@ class KernelProjectionBank(RowCoder):
         self.loss_curve_ = curves.mean(axis=0)
         if self.n_landmarks is not None:
             self._reduce(seed, n_threads)
-        say(f"loss: {self.loss_curve_[0]:.4f} to {self.loss_curve_[-1]:.4f}", self.verbose)
-        self._derive()
-        return self
+
+    def _learn_together(
+        self,
+        X: Any,
+        labels: NDArray[np.int32],
+        target: SimilarityTarget,
+        means: NDArray[np.float64],
+        deviations: NDArray[np.float64],
+        seed: int,
+        n_threads: int,
+    ) -> None:
+        """A linear bank that is learnt together, then kernels on landmarks that start from it."""
+        settings: dict[str, Any] = {"seed": seed, "n_threads": n_threads, "verbose": self.verbose}
+        deviation, n_bits = float(np.sqrt(np.mean(deviations**2))), len(self.scales_)
+        weights, _, _ = joint.learn(
+            X, labels, target, means, deviation=deviation, n_bits=n_bits, max_iter=self.max_iter, **settings
+        )
+        groups, scaling = Groups(self.indptr_, self.columns_), self._form()
+        assert isinstance(scaling, Scaling)  # no function: `_check_parameters`
+        start = _linear_margins(self.basis_, groups, weights.T.ravel()[np.argsort(labels.T.ravel(), kind="stable")])
+        n_landmarks = min(int(self.n_landmarks or JOINT_LANDMARKS), len(self.basis_))
+        model = kernel_joint.KernelModel(self.basis_, groups, scaling, n_landmarks, start, seed, n_threads)
+        n_rounds = min(kernel_joint.ROUNDS, self.max_iter)
+        self.loss_curve_ = kernel_joint.learn(X, model, target, n_rounds=n_rounds, **settings)
+        self.coefficients_, self.biases_ = model.coefficients()
+        self.landmarks_, self.basis_ = model.landmarks, self.basis_[:0]
 
     def transform(self, X: Any) -> NDArray[np.uint8]:
         """Packed codes of X.
@@ -256,8 +308,8 @@ class KernelProjectionBank(RowCoder):
     def reduced(self, n_landmarks: int) -> Self:
         """A copy of the fitted bank with landmarks in place of its basis, as if fitted with that `n_landmarks`."""
         check_is_fitted(self)
-        if self.n_landmarks is not None:
-            raise ValueError(f"The bank has {self.n_landmarks} landmarks already; reduce one that has its basis.")
+        if len(self.landmarks_):
+            raise ValueError(f"The bank has {len(self.landmarks_)} landmarks already; reduce one that has its basis.")
         few = copy.copy(self)
         few.n_landmarks = n_landmarks
         few._check_parameters()
@@ -294,6 +346,7 @@ class KernelProjectionBank(RowCoder):
     def _check_parameters(self) -> None:
         if not (isinstance(self.n_bits, str) and self.n_bits == "auto"):
             check_int(self, "n_bits", self.n_bits, 1)
+        check_choice(self, "solver", self.solver, SOLVERS)
         if not callable(self.kernel):
             check_choice(self, "kernel", self.kernel, KERNELS)
         check_int(self, "n_basis", self.n_basis, 2)
@@ -308,9 +361,10 @@ class KernelProjectionBank(RowCoder):
             check_int(self, "n_landmarks", self.n_landmarks, 1)
             if callable(self.kernel):
                 reject(self, "n_landmarks", "None where the kernel is a function", self.n_landmarks)
+        if self.solver == "joint" and callable(self.kernel):
+            reject(self, "kernel", "one of " + ", ".join(map(repr, KERNELS)) + " for the joint solver", self.kernel)
         check_positive(self, "landmark_width", self.landmark_width)
-        if isinstance(self.grouping, str):
-            check_choice(self, "grouping", self.grouping, ("auto", *GROUPINGS))
+        check_grouping(self)
         check_int(self, "n_neighbors", self.n_neighbors, 1)
         check_positive(self, "lam", self.lam)
         check_int(self, "max_iter", self.max_iter, 1)
@@ -318,33 +372,20 @@ class KernelProjectionBank(RowCoder):
         check_choice(self, "init", self.init, paper.INITS)
         check_int(self, "kmeans_iter", self.kmeans_iter, 1)
 
-    def _resolve_bits(self, n_features: int) -> int:
-        if isinstance(self.n_bits, str):
-            return auto_bits(n_features)
-        if self.n_bits > n_features:
-            reject(
-                self,
-                "n_bits",
-                f"at most the number of features, {n_features}, since no group may be empty",
-                self.n_bits,
-            )
-        return int(self.n_bits)
-
-    def _group(self, X: Any, n_bits: int, rng: np.random.Generator, n_threads: int) -> Groups:
-        auto = isinstance(self.grouping, str) and self.grouping == "auto"
+    def _group(self, X: Any, n_bits: int, n_assign: int, rng: np.random.Generator, n_threads: int) -> NDArray[np.int32]:
         labels = group_dimensions(
-            "kmeans" if auto else self.grouping,
+            resolve_grouping(self.grouping, AUTO_GROUPING[self.solver]),
             X,
             n_bits,
             rng,
+            n_assign=n_assign,
             kmeans_iter=self.kmeans_iter,
             n_threads=n_threads,
             verbose=self.verbose,
         )
-        groups = Groups.from_labels(labels, n_bits)
-        sizes = groups.sizes
+        sizes = np.bincount(labels.ravel())
         say(f"{n_bits} groups of {sizes.min()} to {sizes.max()} dimensions (median {np.median(sizes):g})", self.verbose)
-        return groups
+        return labels
 
     def _scales(self, basis: NDArray[np.float32], groups: Groups, n_threads: int) -> NDArray[np.float32]:
         """Widths of the RBF kernel or gammas of a polynomial one; ones where the kernel has neither."""
@@ -425,3 +466,9 @@ def _lowered(name: str, value: int, limit: int, n_samples: int) -> int:
     message = f"{name}={value} is lowered to {limit}: there are {n_samples} training vectors."
     warnings.warn(message, UserWarning, stacklevel=3)
     return limit
+
+
+def _linear_margins(rows: NDArray[np.float32], groups: Groups, weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(n, d) sums of weighted columns; `weights` (m,) in the order of the groups' columns."""
+    matrix = sp.csr_array((weights, groups.columns, groups.indptr), shape=(len(groups), rows.shape[1]))
+    return np.ascontiguousarray((matrix @ rows.T).T)

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.kernels.kernel_values import LANES, arrange_basis, gather_groups, kernel_margins, kernel_matrix
+from projbank.grouping import group_columns
+from projbank.kernels.kernel_values import (
+    LANES,
+    arrange_basis,
+    gather_groups,
+    kernel_margins,
+    kernel_matrix,
+    kernel_slopes,
+)
 from projbank.kernels.methods_pack import pack_above
 from projbank.progress import progress
 from projbank.threads import run_all, split_rows
@@ -18,7 +26,7 @@ from projbank.vectors import check_finite, read_rows, release_pages
 
 _BLOCK_ROWS = 128
 """Rows that are coded together: their columns are gathered once, and each group's basis serves all of them."""
-_TILE = 32
+TILE = 32
 """Groups whose columns stand together when rows are coded, so that they fit in the second-level cache."""
 
 Floats = NDArray[np.float32]
@@ -36,11 +44,10 @@ class Groups:
     columns: NDArray[np.int32]
 
     @classmethod
-    def from_labels(cls, labels: NDArray[np.integer], n_groups: int) -> Groups:
-        """Groups of a hard grouping: labels (D,) in [0, n_groups)."""
-        sizes = np.bincount(labels, minlength=n_groups)
-        indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return cls(indptr, np.argsort(labels, kind="stable").astype(np.int32))
+    def from_labels(cls, labels: NDArray[np.int32], n_groups: int) -> Groups:
+        """Groups by labels in [0, n_groups): (D,), or (r, D) where a column serves r groups."""
+        indptr, columns = group_columns(labels, n_groups)
+        return cls(indptr, columns.astype(np.int32))
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -134,6 +141,16 @@ class Basis:
         """out[i, p] = coefficients[p] . k(u_i, basis) - biases[p]; coefficients (d, n_pad), U gathered with `tile`."""
         kernel_margins(U, *self._arrays, coefficients, biases, tile, out)
 
+    def padded(self, coefficients: Floats) -> Floats:
+        """(d, n_pad) coefficients with zeros for the vectors that fill the last block."""
+        padded = np.zeros((len(self.groups), self.n_pad), np.float32)
+        padded[:, : self.n] = coefficients
+        return padded
+
+    def slopes(self, U: Floats, slopes: Floats, out: Floats, *, tile: int) -> None:
+        """out[p] = sum over rows of slopes[i, p] * k(u_i, basis), (d, n_pad): the chain rule of `margins`."""
+        kernel_slopes(U, *self._arrays, slopes, tile, 0, len(self.groups), out)
+
     def matrix(self, U: Floats, p: int, out: Floats) -> None:
         """Write the kernel values of group p to `out` (rows, n); a polynomial kernel's constant is left out.
 
@@ -198,13 +215,12 @@ class _ScaledCoder:
 
     def __init__(self, groups: Groups, values: Floats, coefficients: Floats, biases: Floats, scaling: Scaling) -> None:
         self._basis = Basis(groups, scaling, values)
-        self._coefficients = np.zeros((len(groups), self._basis.n_pad), np.float32)
-        self._coefficients[:, : len(values)] = coefficients
+        self._coefficients = self._basis.padded(coefficients)
         self._biases = biases
 
     def margins(self, rows: Floats, first_row: int, columns: Floats, out: Floats) -> None:
-        self._basis.scaling.gather(rows, self._basis.groups, columns, tile=_TILE, first_row=first_row)
-        self._basis.margins(columns, self._coefficients, self._biases, out, tile=_TILE)
+        self._basis.scaling.gather(rows, self._basis.groups, columns, tile=TILE, first_row=first_row)
+        self._basis.margins(columns, self._coefficients, self._biases, out, tile=TILE)
 
 
 class _CallableCoder:

@@ -90,10 +90,10 @@ def reduce_basis(
         own = scaling.part(slice(start, int(groups.indptr[last])))
         values = rows[:, part.columns]
         basis = Basis(part, own, values)
-        padded = np.zeros((len(part), basis.n_pad), np.float32)
-        padded[:, : len(rows)] = coefficients[first:last]
         targets = np.empty((len(rows), len(part)), np.float32)
-        basis.margins(own.scaled(values), padded, biases[first:last], targets, tile=len(part))
+        basis.margins(
+            own.scaled(values), basis.padded(coefficients[first:last]), biases[first:last], targets, tile=len(part)
+        )
         centers = np.empty((n_landmarks, values.shape[1]), np.float32)
         for t in range(len(part)):
             rng = np.random.default_rng([seed, first + t])
