@@ -1,0 +1,163 @@
+"""What each part of the joint learner is worth: one thing changed at a time, judged by retrieval.
+
+    python -m benchmarks.joint_ablation --vectors vlad.npy --labels vlad.labels.npy --ratio 32
+
+Splits are drawn with a seed that the tables of docs/joint.md do not use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from benchmarks.common import RESULTS, write_result
+from projbank import HammingIndex, ProjectionBank
+from projbank.experiments.data import DataSet, draw_split, split_sizes
+from projbank.learning import target
+from projbank.metrics import precision_at_k
+from projbank.vectors import open_vectors
+
+SEED = 100
+
+Patches = dict[str, Any]
+
+
+def altered_loss(
+    *, sharpness: float = 1.0, straight_through: bool = False, balance: float = 1.0, decorrelate: float = 0.0
+) -> Callable[..., Any]:
+    """`joint.code_loss` with a sharper tanh, true bits forward, another weight of balance, or decorrelated bits."""
+
+    def code_loss(F: Any, wanted: Any, n_threads: int = 1) -> tuple[float, Any]:
+        n, d = F.shape
+        steep = np.float32(sharpness) / np.maximum(F.std(axis=0), np.finfo(np.float32).tiny)
+        relaxed = np.tanh(F * steep)
+        H = np.where(F > 0, np.float32(1), np.float32(-1)) if straight_through else relaxed
+        S, spread = target.center_pairs(target.symmetric_product(H, n_threads) / np.float32(d))
+        spread = max(spread, 1e-12)
+        n_pairs = n * (n - 1)
+        correlation = np.einsum("ij,ij->", S, wanted, dtype=np.float64) / (n_pairs * spread)
+        means = H.mean(axis=0, dtype=np.float64)
+        pull = (S * np.float32(correlation / spread) - wanted) * np.float32(1 / (n_pairs * spread))
+        slopes = target.product(pull, H, n_threads) * np.float32(2 / d)
+        slopes += (balance * means * (2 / (n * d))).astype(np.float32)
+        if decorrelate:  # mean squared covariance of two bits, in units of its value for equal bits
+            covariances = (H.T @ H) / np.float32(n)
+            np.fill_diagonal(covariances, 0)
+            slopes += (H @ covariances) * np.float32(4 * decorrelate / (n * d))
+        slopes *= (1 - relaxed * relaxed) * steep
+        return float(1 - correlation + balance * np.mean(means**2)), slopes
+
+    return code_loss
+
+
+def interleaved(deviations: Any, n_bits: int) -> Any:
+    """Dimensions by deviation, dealt to all groups in turn: every group has some of each size."""
+    labels = np.empty(len(deviations), np.int32)
+    rng = np.random.default_rng(SEED)
+    order = np.argsort(-deviations, kind="stable")
+    for start in range(0, len(order), n_bits):
+        part = order[start : start + n_bits]
+        labels[part] = rng.permutation(n_bits)[: len(part)]
+    return labels
+
+
+def balanced_kmeans(labels: Any, n_bits: int) -> Any:
+    """Groups of equal size along the order of the k-means groups."""
+    order = np.argsort(labels, kind="stable")
+    equal = np.empty(len(labels), np.int32)
+    equal[order] = np.arange(len(labels)) * n_bits // len(labels)
+    return equal
+
+
+def variants(deviations: Any, n_bits: int) -> Iterator[tuple[str, dict[str, Any], Patches]]:
+    """Name, parameters of the bank, and what is patched."""
+    yield "as it is", {}, {}
+    yield "nothing learnt (random signs)", {"solver": "random"}, {}
+    yield "grouping: hard random groups", {"grouping": "random"}, {}
+    yield "grouping: soft, 2 groups per dimension", {"grouping": "soft", "n_assign": 2}, {}
+    yield "grouping: interleaved by deviation", {"grouping": interleaved(deviations, n_bits)}, {}
+    yield "grouping: k-means", {"grouping": "kmeans"}, {}
+    yield "grouping: k-means, equal sizes", {"grouping": "balanced"}, {}
+    yield "grouping: contiguous", {"grouping": "contiguous"}, {}
+    yield "target: cosine only", {}, {"target._COSINE_SHARE": np.float32(1)}
+    yield "target: half cosine, half diffusion", {}, {"target._COSINE_SHARE": np.float32(0.5)}
+    yield "target: diffusion only", {}, {"target._COSINE_SHARE": np.float32(0)}
+    yield "target: neighbours weigh alike", {}, {"target._DECAY": 0.0}
+    yield "target: 30 neighbours that weigh alike", {"n_neighbors": 30}, {"target._DECAY": 0.0}
+    yield "objective: no balance", {}, {"joint.code_loss": altered_loss(balance=0)}
+    yield "objective: tanh three times as steep", {}, {"joint.code_loss": altered_loss(sharpness=3)}
+    yield "objective: straight-through bits", {}, {"joint.code_loss": altered_loss(straight_through=True)}
+    yield "objective: bits decorrelated", {}, {"joint.code_loss": altered_loss(decorrelate=1)}
+    yield "course: batches of 1,024", {}, {"joint.BATCH": 1024}
+    yield "course: twice the iterations", {"max_iter": 140}, {"joint._PATIENCE": 20}
+    yield "all dimensions standardised", {"standardize": True}, {}
+
+
+@contextlib.contextmanager
+def patched(patches: Patches) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for name, value in patches.items():
+            stack.enter_context(mock.patch(f"projbank.learning.{name}", value))
+        yield
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--vectors", type=Path, required=True)
+    parser.add_argument("--labels", type=Path, required=True)
+    parser.add_argument("--ratio", type=int, default=32, help="dimensions per bit")
+    parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("-k", type=int, default=50)
+    parser.add_argument("--only", default="", help="variants whose name has this in it")
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args()
+    data = DataSet(options.vectors.stem, open_vectors(options.vectors), np.load(options.labels))
+    output = options.output or RESULTS / f"joint_ablation_{data.name}.json"
+    n_rows, n_features = data.vectors.shape
+    split = draw_split(n_rows, *split_sizes(n_rows, options.queries), SEED)
+    queries, gallery, training = (data.vectors[ids] for ids in split)
+    n_bits = n_features // options.ratio
+    rows = json.loads(output.read_text())["rows"] if output.exists() else []
+
+    def precision(ids: Any) -> float:
+        labels = data.labels
+        return round(precision_at_k(ids, labels[split.gallery], labels[split.queries], options.k), 4)
+
+    for name, params, patches in variants(training.std(axis=0), n_bits):
+        known = [row for row in rows if row["variant"] == name and row["bits"] == n_bits]
+        if options.only not in name or known:
+            continue
+        if isinstance(params.get("grouping"), str) and params["grouping"] == "balanced":
+            kmeans = ProjectionBank(n_bits, solver="random", grouping="kmeans").fit(training)
+            params = {"grouping": balanced_kmeans(kmeans.labels_, n_bits)}
+        start = time.perf_counter()
+        with patched(patches):
+            bank = ProjectionBank(n_bits, **params).fit(training)
+        seconds = time.perf_counter() - start
+        index = HammingIndex(bank.transform(gallery), n_bits=n_bits)
+        margins = bank.decision_function(queries) / (bank.decision_function(training[:1000]).std(axis=0) + 1e-12)
+        row = {
+            "variant": name,
+            "bits": n_bits,
+            "hamming": precision(index.search(bank.transform(queries), k=options.k)[1]),
+            "asymmetric": precision(index.search(margins, k=options.k)[1]),
+            "iterations": bank.n_iter_,
+            "groups per dimension": 1 if bank.labels_.ndim == 1 else len(bank.labels_),
+            "seconds": round(seconds, 1),
+        }
+        print(row, flush=True)
+        rows.append(row)
+        protocol = {"data": data.identity, "queries": len(queries), "training": len(training), "k": options.k}
+        write_result(output, protocol | {"seed": SEED, "rows": rows})
+
+
+if __name__ == "__main__":
+    main()
