@@ -16,10 +16,9 @@ from projbank.codes import code_bytes
 from projbank.estimator import RowCoder, auto_bits
 from projbank.grouping import check_grouping, group_dimensions, groups_per_dimension, resolve_grouping
 from projbank.kernel_coding import Groups, KernelBank, KernelFunction, Scaling
-from projbank.learning import joint, kernel_joint, paper
 from projbank.learning import kernel as kernel_learning
+from projbank.learning import kernel_joint, paper
 from projbank.learning.landmarks import reduce_basis
-from projbank.learning.target import SimilarityTarget
 from projbank.modelfile import ModelFileError
 from projbank.neighbors import nearest_neighbors, positive_pairs
 from projbank.params import check_choice, check_int, check_positive, reject
@@ -225,8 +224,24 @@ class KernelProjectionBank(RowCoder):
             graph.sort_indices()
             self._learn_apart(groups, graph, seed, n_threads)
         else:
-            target = SimilarityTarget(X, means, n_neighbors, n_threads=n_threads, verbose=self.verbose)
-            self._learn_together(X, labels, target, means, deviations, seed, n_threads)
+            scaling = self._form()
+            assert isinstance(scaling, Scaling)  # no function: `_check_parameters`
+            self.landmarks_, self.coefficients_, self.biases_, self.loss_curve_ = kernel_joint.learn_bank(
+                X,
+                labels,
+                groups,
+                scaling,
+                basis,
+                means,
+                deviation=float(np.sqrt(np.mean(deviations**2))),
+                n_landmarks=min(self.n_landmarks or JOINT_LANDMARKS, n_basis),
+                n_neighbors=n_neighbors,
+                max_iter=self.max_iter,
+                seed=seed,
+                n_threads=n_threads,
+                verbose=self.verbose,
+            )
+            self.basis_ = basis[:0]
         say(f"loss: {self.loss_curve_[0]:.4f} to {self.loss_curve_[-1]:.4f}", self.verbose)
         self._derive()
         return self
@@ -249,32 +264,6 @@ class KernelProjectionBank(RowCoder):
         self.loss_curve_ = curves.mean(axis=0)
         if self.n_landmarks is not None:
             self._reduce(seed, n_threads)
-
-    def _learn_together(
-        self,
-        X: Any,
-        labels: NDArray[np.int32],
-        target: SimilarityTarget,
-        means: NDArray[np.float64],
-        deviations: NDArray[np.float64],
-        seed: int,
-        n_threads: int,
-    ) -> None:
-        """A linear bank that is learnt together, then kernels on landmarks that start from it."""
-        settings: dict[str, Any] = {"seed": seed, "n_threads": n_threads, "verbose": self.verbose}
-        deviation, n_bits = float(np.sqrt(np.mean(deviations**2))), len(self.scales_)
-        weights, _, _ = joint.learn(
-            X, labels, target, means, deviation=deviation, n_bits=n_bits, max_iter=self.max_iter, **settings
-        )
-        groups, scaling = Groups(self.indptr_, self.columns_), self._form()
-        assert isinstance(scaling, Scaling)  # no function: `_check_parameters`
-        start = _linear_margins(self.basis_, groups, weights.T.ravel()[np.argsort(labels.T.ravel(), kind="stable")])
-        n_landmarks = min(int(self.n_landmarks or JOINT_LANDMARKS), len(self.basis_))
-        model = kernel_joint.KernelModel(self.basis_, groups, scaling, n_landmarks, start, seed, n_threads)
-        n_rounds = min(kernel_joint.ROUNDS, self.max_iter)
-        self.loss_curve_ = kernel_joint.learn(X, model, target, n_rounds=n_rounds, **settings)
-        self.coefficients_, self.biases_ = model.coefficients()
-        self.landmarks_, self.basis_ = model.landmarks, self.basis_[:0]
 
     def transform(self, X: Any) -> NDArray[np.uint8]:
         """Packed codes of X.
@@ -434,7 +423,6 @@ class KernelProjectionBank(RowCoder):
         (n_bits, n_basis), n_features = self.coefficients_.shape, self.basis_.shape[1]
         reduced = len(self.landmarks_) > 0
         expected = {
-            "indptr_": (n_bits + 1,),
             "basis_": (0 if reduced else n_basis, n_features),
             "landmarks_": (n_basis, len(self.columns_)) if reduced else (0, 0),
             "biases_": (n_bits,),
@@ -443,11 +431,8 @@ class KernelProjectionBank(RowCoder):
         }
         if any(shapes[name] != shape for name, shape in expected.items()) or 0 in self.coefficients_.shape:
             raise ModelFileError(f"arrays do not fit each other: {shapes}")
-        ends = self.indptr_[0] == 0 and self.indptr_[-1] == len(self.columns_)
-        if not ends or (np.diff(self.indptr_) < 1).any():
-            raise ModelFileError("indptr_ does not cut columns_ into groups")
-        if self.columns_.min() < 0 or self.columns_.max() >= n_features:
-            raise ModelFileError("columns_ point to dimensions that do not exist")
+        if not Groups(self.indptr_, self.columns_).are_valid(n_bits, n_features):
+            raise ModelFileError("indptr_ and columns_ are no groups of dimensions")
         if not (self.scales_ > 0).all():
             raise ModelFileError("scales_ are not all above 0")
         self._check_parameters()
@@ -466,9 +451,3 @@ def _lowered(name: str, value: int, limit: int, n_samples: int) -> int:
     message = f"{name}={value} is lowered to {limit}: there are {n_samples} training vectors."
     warnings.warn(message, UserWarning, stacklevel=3)
     return limit
-
-
-def _linear_margins(rows: NDArray[np.float32], groups: Groups, weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(n, d) sums of weighted columns; `weights` (m,) in the order of the groups' columns."""
-    matrix = sp.csr_array((weights, groups.columns, groups.indptr), shape=(len(groups), rows.shape[1]))
-    return np.ascontiguousarray((matrix @ rows.T).T)

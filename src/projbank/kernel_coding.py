@@ -57,6 +57,11 @@ class Groups:
         """(d,) number of columns of each group."""
         return np.diff(self.indptr)
 
+    def are_valid(self, n_groups: int, n_features: int) -> bool:
+        """Whether there are so many groups, none of them empty, of columns that exist."""
+        fits = self.indptr.shape == (n_groups + 1,) and self.indptr[0] == 0 and self.indptr[-1] == len(self.columns)
+        return bool(fits and self.sizes.min() > 0 and self.columns.min() >= 0 and self.columns.max() < n_features)
+
     def own(self, p: int) -> slice:
         """Where the columns of group p stand in the gathered order."""
         return slice(int(self.indptr[p]), int(self.indptr[p + 1]))

@@ -12,11 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from projbank.kernel_coding import TILE, Basis, Groups, Scaling
-from projbank.learning.joint import BATCH, STEPS_PER_ITERATION, _Adam, code_loss
+from projbank.learning import joint
 from projbank.learning.landmarks import choose_landmarks
 from projbank.learning.target import SimilarityTarget
 from projbank.progress import progress, say
@@ -110,6 +111,53 @@ class KernelModel:
         return np.einsum("pij,pi->pj", self._axes, plain), -totals
 
 
+def learn_bank(
+    X: Any,
+    labels: NDArray[np.int32],
+    groups: Groups,
+    scaling: Scaling,
+    rows: Floats,
+    means: NDArray[np.float64],
+    *,
+    deviation: float,
+    n_landmarks: int,
+    n_neighbors: int,
+    max_iter: int,
+    seed: int,
+    n_threads: int = 1,
+    verbose: int = 0,
+) -> tuple[Floats, Floats, Floats, NDArray[np.float64]]:
+    """Learn a linear bank together, then the kernels on landmarks that start from it.
+
+    Parameters
+    ----------
+    X : (n, D) training data
+    labels : group of each dimension, as the linear learner takes them
+    groups, scaling : the same groups as lists of columns, and the form of their kernels
+    rows : (n_basis, D) samples from which landmarks, means and axes of the kernels are taken
+    means, deviation : means of the data, and the root mean square of the centred data
+    n_landmarks, n_neighbors, max_iter, seed : see `KernelProjectionBank`
+
+    Returns
+    -------
+    landmarks : (n_landmarks, m) float32
+    coefficients : (d, n_landmarks) float32
+    biases : (d,) float32
+    curve : loss of the kernels' part, as `learn` gives it
+    """
+    settings: dict[str, Any] = {"seed": seed, "n_threads": n_threads, "verbose": verbose}
+    target = SimilarityTarget(X, means, n_neighbors, n_threads=n_threads, verbose=verbose)
+    weights, _, _ = joint.learn(
+        X, labels, target, means, deviation=deviation, n_bits=len(groups), max_iter=max_iter, **settings
+    )
+    order = np.argsort(labels.T.ravel(), kind="stable")  # that of the groups' columns
+    matrix = sp.csr_array((weights.T.ravel()[order], groups.columns, groups.indptr), shape=(len(groups), X.shape[1]))
+    start = np.ascontiguousarray((matrix @ rows.T).T)
+    model = KernelModel(rows, groups, scaling, n_landmarks, start, seed, n_threads)
+    curve = learn(X, model, target, n_rounds=min(ROUNDS, max_iter), **settings)
+    return model.landmarks, *model.coefficients(), curve
+
+
 def principal_axes(K: Floats, start: Floats) -> tuple[Floats, Floats]:
     """Axes (L, L) on which centred kernels K (n, L) have variance 1, and weights (L,) whose margins are near `start`.
 
@@ -152,17 +200,17 @@ def learn(
     curve : (n_rounds + 1,) loss of the first batch, then the mean loss of each round's batches
     """
     rng = np.random.default_rng(seed)
-    adam = _Adam(model.weights, model.offsets)
-    rows = np.empty((min(BATCH, X.shape[0]), X.shape[1]), np.float32)
+    adam = joint._Adam(model.weights, model.offsets)
+    rows = np.empty((min(joint.BATCH, X.shape[0]), X.shape[1]), np.float32)
     curve: list[float] = []
     with threadpool_limits(1, user_api="blas"), progress("learning together", n_rounds, verbose) as advance:
         for t in range(n_rounds):
             rate = _RATE if t < n_rounds - _LAST_ROUNDS else _LAST_RATE
             losses = []
-            for _ in range(STEPS_PER_ITERATION):
+            for _ in range(joint.STEPS_PER_ITERATION):
                 ids = np.sort(rng.choice(X.shape[0], len(rows), replace=False))
                 take_rows(X, ids, rows)
-                loss, slopes = code_loss(model.margins(rows), target.of(ids, rows), n_threads)
+                loss, slopes = joint.code_loss(model.margins(rows), target.of(ids, rows), n_threads)
                 adam.step(rate, *model.gradient(slopes))
                 losses.append(loss)
             curve += losses[:1] if t == 0 else []
