@@ -67,8 +67,9 @@ class KernelModel:
                 self._means[p] = K.mean(axis=0, dtype=np.float64)
                 self._axes[p], self.weights[p] = principal_axes(K - self._means[p], start[:, p])
 
-        for _ in run_all(prepare, split_rows(d, _GROUPS), n_threads):
-            pass
+        with threadpool_limits(1, user_api="blas"):  # each group on one thread: the same numbers on any machine
+            for _ in run_all(prepare, split_rows(d, _GROUPS), n_threads):
+                pass
         self._basis = Basis(groups, scaling, self.landmarks)
         self._gathered: list[Floats] = []
 
