@@ -174,6 +174,39 @@ def test_bad_options_are_one_line(projbank, data, tmp_path, words, message):
     assert not (tmp_path / "out").exists()
 
 
+def test_report_takes_cells_of_evaluate(projbank, data, tmp_path):
+    words = (
+        "evaluate",
+        data,
+        "--labels",
+        data.with_name("v.labels.npy"),
+        "--bits",
+        "80",
+        "--seeds",
+        1,
+        "-k",
+        "10,50,100",
+    )
+    other, out = tmp_path / "other.json", tmp_path / "out"
+    assert projbank(*words, "--methods", "original,lsh", "-o", other)[0] == 0
+    code, said, _ = projbank("report", out, "--take", other)
+    assert code == 0
+    assert "2 cells taken" in said
+    assert "0 cells taken" in projbank("report", out, "--take", other)[1]
+    content = json.loads(other.read_text())
+    content["cells"][0] |= {"date": "2100-01-01T00:00:00+00:00", "precision": {"10": 0.123, "50": 0.1, "100": 0.1}}
+    content["cells"][1] |= {"date": "2000-01-01T00:00:00+00:00", "precision": {"10": 0.987, "50": 0.1, "100": 0.1}}
+    other.write_text(json.dumps(content))
+    assert "1 cells taken" in projbank("report", out, "--take", other)[1]
+    first, second = cells(out, "v.json")
+    assert first["precision"]["10"] == 0.123
+    assert second["precision"]["10"] != 0.987
+    assert projbank("reproduce", "cost", "--data", data, "--out", out, "--methods", "lsh", "--ratios", 8)[0] == 0
+    code, _, err = projbank("report", out, "--take", out / "results" / "v.cost.json")
+    assert code == 2
+    assert "holds cells of `cost`" in err
+
+
 def test_report_of_nothing_is_one_line(projbank, tmp_path):
     code, _, err = projbank("report", tmp_path)
     assert code == 2

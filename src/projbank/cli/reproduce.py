@@ -120,8 +120,19 @@ def report(
     docs: Annotated[
         Path | None, typer.Option(help="Also write tables as Markdown and small pictures to this folder.")
     ] = None,
+    take: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="First add the cells of this file of `projbank evaluate`, where new or newer; may be repeated."
+        ),
+    ] = None,
 ) -> None:
     """Draw tables, plots and the report again from the results of a folder; nothing is measured."""
+    if take:
+        from projbank.experiments.notes import take_results
+
+        for path in take:
+            print(f"{path}: {take_results(folder, path)} cells taken")
     _draw(folder, docs)
 
 

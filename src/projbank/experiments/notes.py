@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from projbank.experiments.data import DataSet
+from projbank.experiments.results import Record, ResultFile, read_results
 from projbank.experiments.sets import SetFiles
 from projbank.features.extract import Outputs
 from projbank.files import atomic_path
@@ -40,6 +41,23 @@ def note_set(folder: Path, files: SetFiles, data: DataSet) -> None:
     }
     with atomic_path(folder / FILE) as temporary:
         temporary.write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
+
+
+def take_results(folder: Path, path: Path) -> int:
+    """Add the retrieval cells of a file of `projbank evaluate` to a folder of results; the newer of two is kept.
+
+    Returns how many were new or newer.
+    """
+    by_name: dict[str, list[Record]] = {}
+    for record in read_results(path):
+        if "experiment" in record["protocol"]:
+            raise ValueError(
+                f"{path}: holds cells of `{record['protocol']['experiment']}`, not of `projbank evaluate`."
+            )
+        by_name.setdefault(record["dataset"]["name"], []).append(record)
+    (folder / "results").mkdir(parents=True, exist_ok=True)
+    files = {name: ResultFile(folder / "results" / f"{name}.json") for name in by_name}
+    return sum(files[name].merge(records) for name, records in by_name.items())
 
 
 def note_command(folder: Path, command: str) -> None:

@@ -55,6 +55,21 @@ class ResultFile:
     def put(self, record: Record) -> None:
         """Add a record, or replace that of the same cell, and write the file."""
         self._cells[_key_text(record)] = record
+        self._write()
+
+    def merge(self, records: Iterable[Record]) -> int:
+        """Add records of another run where they are new, or newer than those of the same cell; returns how many."""
+        taken = 0
+        for record in records:
+            known = self._cells.get(_key_text(record))
+            if known is None or known["date"] < record["date"]:
+                self._cells[_key_text(record)] = record
+                taken += 1
+        if taken:
+            self._write()
+        return taken
+
+    def _write(self) -> None:
         with atomic_path(self.path) as temporary:
             text = json.dumps({"format": FORMAT, "version": VERSION, "cells": self.records}, indent=1)
             temporary.write_text(text + "\n", encoding="utf-8")
