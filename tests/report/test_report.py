@@ -54,6 +54,18 @@ def test_tables_hold_what_was_measured(folder):
     assert row[column].value == longest["precision"]["50"]
 
 
+def test_variants_have_rows_of_their_own(folder, tmp_path):
+    (tmp_path / "results").mkdir()
+    content = json.loads((folder / "results" / "digits.json").read_text())
+    bank = next(cell for cell in content["cells"] if cell["method"] == "bpb")
+    content["cells"].append(bank | {"method": "joint", "params": {"solver": "random"}})
+    content["cells"].append(bank | {"params": {"lam": 3.0}})
+    (tmp_path / "results" / "digits.json").write_text(json.dumps(content))
+    (one,) = read_study(tmp_path).sets
+    names = [row[0].text for row in retrieval_table(one, 50).rows]
+    assert names == ["Original", "LSH", "BPB", "BPB, lam=3.0", "random bank"]
+
+
 def test_every_protocol_has_its_section(folder):
     names = [section.name for section in sections.build(read_study(folder))]
     expected = ["summary", "retrieval-digits", "cost", "action", "pair-error", "soft", "pr-curves", "sensitivity"]

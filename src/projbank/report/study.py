@@ -33,6 +33,7 @@ NAMES = {
     "kbpb-poly": "KBPB¹ (poly)",
     "kbpb-rbf": "KBPB² (RBF)",
     "joint": "joint bank (ours)",
+    "joint solver=random": "random bank",
     "sign-select": "Sign, chosen",
     "srht+sign": "SRHT+sign",
     "rabitq": "RaBitQ",
@@ -43,18 +44,22 @@ ORDER = (
     *("kmeans+itq", "randst+bpb", "bpb", "kbpb-poly", "kbpb-rbf", "joint"),
     *("rr", "itq", "cbe-rand", "srht+sign", "sign-select", "rabitq"),
 )
+PLAIN_PARAMS = ("max_iter", "n_neighbors")
+"""Parameters that do not make a variant of its own: `--quick` lowers them."""
 REAL_METHODS = ("original", "pca", "rr", "pq", "rr+pq", "pka")
 """Methods whose codes are not compared by Hamming distance, as in the upper part of the paper's tables."""
 
 
 def method_name(method: str) -> str:
-    """How a method is written."""
-    return NAMES.get(method, method)
+    """How a method is written; a variant, such as "joint solver=random", with its parameters."""
+    base, _, params = method.partition(" ")
+    return NAMES.get(method) or NAMES.get(base, base) + (f", {params}" if params else "")
 
 
-def order_of(method: str) -> int:
-    """Place of a method in tables."""
-    return ORDER.index(method) if method in ORDER else len(ORDER)
+def order_of(method: str) -> tuple[int, str]:
+    """Place of a method in tables; variants follow the plain form."""
+    base, _, params = method.partition(" ")
+    return (ORDER.index(base) if base in ORDER else len(ORDER)), params
 
 
 @dataclass(frozen=True)
@@ -214,10 +219,20 @@ def read_study(folder: Path) -> Study:
             one.records.setdefault(record["protocol"].get("experiment", suffix), []).append(record)
     for one in sets.values():
         for protocol, records in one.records.items():
-            one.records[protocol] = _main_protocol(records)
+            main = _main_protocol(records)
+            one.records[protocol] = [_as_variant(record) for record in main] if protocol == "" else main
     order = list(notes)
     ranked = sorted(sets.values(), key=lambda one: order.index(one.name) if one.name in order else len(order))
     return Study(folder, ranked, read_commands(folder))
+
+
+def _as_variant(record: Record) -> Record:
+    """Name a retrieval record by its parameters, too, where they make it another method; iterations do not."""
+    other = {name: value for name, value in record["params"].items() if name not in PLAIN_PARAMS}
+    if not other:
+        return record
+    words = " ".join(f"{name}={value}" for name, value in sorted(other.items()))
+    return record | {"method": f"{record['method']} {words}"}
 
 
 def _set_info(identity: Record, note: Record) -> SetInfo:
