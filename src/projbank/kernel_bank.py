@@ -66,7 +66,7 @@ class KernelProjectionBank(RowCoder):
         coding costs `n_landmarks` kernels for each bit instead of `n_basis`. None: the paper's form; 64 for the joint
         solver, which always has landmarks.
     landmark_width : float
-        Width of the landmarks' RBF kernels, in units of sigma: fewer kernels reach farther (paper's solver).
+        Width of the landmarks' RBF kernels, in units of sigma; above 1 where sigma is narrow (paper's solver).
     grouping : {"auto", "kmeans", "random", "contiguous", "soft", "soft-kmeans", "soft-random"} or array of int
         Which dimensions share a bit, as for `ProjectionBank`. "auto": k-means, as in the paper; random for the joint
         solver.
@@ -148,7 +148,7 @@ class KernelProjectionBank(RowCoder):
         sigma_neighbors: int = 10,
         sigma_factor: float = 8.0,
         n_landmarks: int | None = None,
-        landmark_width: float = 2.0,
+        landmark_width: float = 1.0,
         grouping: str | ArrayLike = "auto",
         n_assign: int = 2,
         n_neighbors: int = 100,

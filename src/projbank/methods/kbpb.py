@@ -77,7 +77,7 @@ class RadialKBPB(KernelBankMethod):
         sigma_neighbors: int = 10,
         sigma_factor: float = 8.0,
         n_landmarks: int | None = None,
-        landmark_width: float = 2.0,
+        landmark_width: float = 1.0,
         n_neighbors: int = 100,
         lam: float = 1.0,
         max_iter: int = 70,
