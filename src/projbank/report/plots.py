@@ -109,8 +109,9 @@ def resources(method: str, dimensions: int, n_bits: int) -> tuple[int, int]:
 
 
 def _nearly_square(n: int) -> int:
-    """Largest divisor up to the root."""
-    return next(i for i in range(int(n**0.5), 0, -1) if n % i == 0)
+    """Largest divisor up to the root, or the root itself where that is far off: some spare bits are then dropped."""
+    root = int(n**0.5)
+    return next((i for i in range(root, root // 2, -1) if n % i == 0), root)
 
 
 def coding_figure(one: SetInfo) -> Figure | None:

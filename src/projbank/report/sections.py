@@ -113,9 +113,9 @@ def _pair_error(study: Study) -> Section | None:
         share = good[0]["positive_share"]
         parts += _present(plots.pair_error_figure(one))
         parts.append(
-            f"{one.title}: {100 * share:.1f} % of all pairs count as similar. A bit that splits the data into halves "
-            f"puts half of all pairs on one side, so it is wrong on at least about {100 * (0.5 - share):.0f} % of "
-            "pairs, however good it is."
+            f"{_setting(one, 'pair-error')} {100 * share:.1f} % of all pairs count as similar. "
+            "A bit that splits the data into halves puts half of all pairs on one side, so it is wrong on at least "
+            f"about {100 * (0.5 - share):.0f} % of pairs, however good it is."
         )
         parts.append(claims.pair_error_verdicts(one))
     return Section("pair-error", "Pairwise error of the bits", parts)
@@ -126,6 +126,7 @@ def _soft(study: Study) -> Section | None:
     for one in study.having("soft"):
         if one.good("soft"):
             k = _k_of(one, "soft")
+            parts.append(_setting(one, "soft"))
             parts += _present(plots.soft_figure(one, k))
             parts.append(claims.soft_verdicts(one, k))
         parts += _reasons(one, "soft")
@@ -135,6 +136,8 @@ def _soft(study: Study) -> Section | None:
 def _curves(study: Study) -> Section | None:
     parts: list[Part] = []
     for one in study.having("pr-curves"):
+        if one.good("pr-curves"):
+            parts.append(_setting(one, "pr-curves"))
         parts += _present(plots.curves_figure(one))
         parts.append(tables.area_table(one))
         parts += _reasons(one, "pr-curves")
@@ -146,6 +149,7 @@ def _sensitivity(study: Study) -> Section | None:
     for one in study.having("sensitivity"):
         if one.good("sensitivity"):
             k = _k_of(one, "sensitivity")
+            parts.append(_setting(one, "sensitivity"))
             parts += plots.varied_figures(one, k)
             parts.append(claims.sensitivity_verdicts(one, k))
         parts += _reasons(one, "sensitivity")
@@ -202,6 +206,14 @@ def _machines(study: Study) -> Section:
     if study.commands:
         parts += ["Cells that no other run had measured came from these commands:", Code(tuple(study.commands))]
     return Section("machines", "Machines, dates and commands", parts)
+
+
+def _setting(one: SetInfo, protocol: str) -> str:
+    """How much data a protocol was run on."""
+    records = one.good(protocol)
+    seeds = len({record["seed"] for record in records})
+    training = records[0]["protocol"]["training"]
+    return f"{one.title}: {training:,} training vectors, {'one seed' if seeds == 1 else f'{seeds} seeds'}."
 
 
 def _k_of(one: SetInfo, protocol: str) -> int:
