@@ -149,6 +149,7 @@ def joint_sentence(one: SetInfo, k: int) -> str:
             (mean.value, name)
             for name in one.methods()
             if name not in ("joint", "original", "pca", "rr", "pq", "rr+pq", "pka")
+            and one.seeds(name, ratio)  # no method whose length can't be chosen
             and (mean := one.precision(name, ratio, k, seeds=seeds)) is not None
         ]
         text = f"D/{ratio}: {decimal(joint.value)}"

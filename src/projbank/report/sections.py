@@ -168,6 +168,7 @@ def _diagnosis(study: Study) -> Section | None:
 def _examples(study: Study) -> Section | None:
     parts: list[Part] = [gallery for one in study.having("examples") if (gallery := _gallery(study, one)) is not None]
     if parts:
+        parts = [*(_setting(one, "examples") for one in study.having("examples") if one.good("examples")), *parts]
         parts.insert(0, "Queries drawn at random; a tick marks results of the query's class, a cross others.")
     return Section("examples", "Examples", parts)
 
