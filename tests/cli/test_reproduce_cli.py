@@ -100,7 +100,7 @@ def test_a_failing_method_becomes_a_row(projbank, data, tmp_path):
     )
     assert code == 0
     assert "1 of this run failed and say why" in said
-    assert "Sign, chosen failed at 80 bits" in (out / "report.html").read_text()
+    assert "Sign, chosen, n_bits=9000 failed at 80 bits" in (out / "report.html").read_text()
 
 
 def test_sets_are_passed_over_where_a_protocol_does_not_suit(projbank, data, tmp_path):

@@ -146,16 +146,17 @@ def joint_sentence(one: SetInfo, k: int) -> str:
         if not seeds or joint is None:
             continue
         others = [
-            (mean.value, name)
+            (mean.value, name, mean.n)
             for name in one.methods()
             if name not in ("joint", "original", "pca", "rr", "pq", "rr+pq", "pka")
-            and one.seeds(name, ratio)  # no method whose length can't be chosen
-            and (mean := one.precision(name, ratio, k, seeds=seeds)) is not None
+            and (common := seeds & one.seeds(name, ratio))  # none for a method whose length can't be chosen
+            and (mean := one.precision(name, ratio, k, seeds=common)) is not None
         ]
         text = f"D/{ratio}: {decimal(joint.value)}"
         if others:
-            value, name = max(others)
-            text += f" (best other binary method: {method_name(name)}, {decimal(value)})"
+            value, name, n = max(others)
+            note = "" if n == len(seeds) else f" over {n} of {len(seeds)} seeds"
+            text += f" (best other binary method: {method_name(name)}, {decimal(value)}{note})"
         parts.append(text + (f", floats {decimal(floats.value)}" if floats and ratio == min(one.ratios()) else ""))
     return f"The bank that is learnt together, not in the paper: {'; '.join(parts)}." if parts else ""
 
