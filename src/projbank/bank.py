@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from projbank.codes import code_bytes
 from projbank.coding import Bank
-from projbank.estimator import RowCoder, auto_bits
+from projbank.estimator import BankCoder
 from projbank.grouping import (
-    check_grouping,
     group_columns,
-    group_dimensions,
     groups_per_dimension,
     resolve_grouping,
 )
@@ -25,7 +20,7 @@ from projbank.learning import joint, paper
 from projbank.learning.target import SimilarityTarget
 from projbank.modelfile import ModelFileError
 from projbank.neighbors import nearest_neighbors, positive_pairs
-from projbank.params import check_choice, check_int, check_positive
+from projbank.params import check_choice
 from projbank.progress import say
 from projbank.threads import thread_count
 from projbank.vectors import RepeatedRows, ScaledRows, column_statistics, nonzeros_per_row
@@ -33,7 +28,7 @@ from projbank.vectors import RepeatedRows, ScaledRows, column_statistics, nonzer
 SOLVERS = ("paper", "joint", "random")
 
 
-class ProjectionBank(RowCoder):
+class ProjectionBank(BankCoder):
     """Binary codes of very long vectors in one pass: every dimension adds to one bit.
 
     The D dimensions are split into `n_bits` groups; bit p is 1 iff the weighted sum of group p is above its bias. A
@@ -161,9 +156,9 @@ class ProjectionBank(RowCoder):
         n_samples, n_features = X.shape
         n_bits = self._resolve_bits(n_features)
         n_assign = groups_per_dimension(self, n_bits, n_features)
-        n_neighbors = self._resolve_neighbors(n_samples)
+        n_neighbors = self._lowered("n_neighbors", n_samples - 1, n_samples)
         n_threads = thread_count(self.n_jobs)
-        seed = int(check_random_state(self.random_state).randint(2**31))
+        seed = self._seed()
 
         means, deviations = column_statistics(X)
         scale = np.ones(n_features, np.float32)
@@ -199,31 +194,6 @@ class ProjectionBank(RowCoder):
         self._derive()
         return self
 
-    def transform(self, X: Any) -> NDArray[np.uint8]:
-        """Packed codes of X.
-
-        Parameters
-        ----------
-        X : (n, D) array, memory map, scipy.sparse matrix or h5py data set
-
-        Returns
-        -------
-        codes : (n, ceil(n_bits / 8)) uint8
-            Bit p stands in byte p // 8 at position p % 8, as in FAISS; padding bits are 0.
-        """
-        X = self._check_rows(X)
-        return self._bank.encode(X, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
-
-    def decision_function(self, X: Any) -> NDArray[np.float32]:
-        """Margins of X, (n, n_bits) float32; bit p of the code is 1 iff margin p is above 0."""
-        X = self._check_rows(X)
-        return self._bank.margins(X, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
-
-    def write(self, X: Any, out: NDArray[Any]) -> None:
-        """Write the codes (`out` of uint8) or margins (float32) of X into an array, e.g. a memory-mapped file."""
-        X = self._check_rows(X)
-        self._bank.write(X, out, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
-
     def to_csr(self) -> sp.csr_array:
         """The weights as a sparse matrix, (n_bits, D) float32 with ascending columns: margins are ``X W' - biases``."""
         check_is_fitted(self)
@@ -232,53 +202,8 @@ class ProjectionBank(RowCoder):
         return sp.csr_array((self._bank.weights[order], columns, indptr), shape=(self.n_bits_, self.n_features_in_))
 
     def _check_parameters(self) -> None:
-        if not (isinstance(self.n_bits, str) and self.n_bits == "auto"):
-            check_int(self, "n_bits", self.n_bits, 1)
         check_choice(self, "solver", self.solver, SOLVERS)
-        check_grouping(self)
-        check_int(self, "n_neighbors", self.n_neighbors, 1)
-        check_positive(self, "lam", self.lam)
-        check_int(self, "max_iter", self.max_iter, 1)
-        check_positive(self, "tol", self.tol, zero=True)
-        check_choice(self, "init", self.init, paper.INITS)
-        check_int(self, "kmeans_iter", self.kmeans_iter, 1)
-
-    def _resolve_bits(self, n_features: int) -> int:
-        return auto_bits(n_features) if isinstance(self.n_bits, str) else int(self.n_bits)
-
-    def _resolve_neighbors(self, n_samples: int) -> int:
-        if self.n_neighbors <= n_samples - 1:
-            return int(self.n_neighbors)
-        message = (
-            f"n_neighbors={self.n_neighbors} is lowered to {n_samples - 1}: there are {n_samples} training vectors."
-        )
-        warnings.warn(message, UserWarning, stacklevel=3)
-        return n_samples - 1
-
-    def _group(
-        self,
-        X: Any,
-        grouping: str | ArrayLike,
-        n_bits: int,
-        n_assign: int,
-        rng: np.random.Generator,
-        n_threads: int,
-    ) -> NDArray[np.int32]:
-        labels = group_dimensions(
-            grouping,
-            X,
-            n_bits,
-            rng,
-            n_assign=n_assign,
-            kmeans_iter=self.kmeans_iter,
-            n_threads=n_threads,
-            verbose=self.verbose,
-        )
-        sizes = np.bincount(labels.ravel())
-        shared = "" if n_assign == 1 else f", every dimension in {n_assign} of them"
-        message = f"{n_bits} groups of {sizes.min()} to {sizes.max()} dimensions (median {np.median(sizes):g}){shared}"
-        say(message, self.verbose)
-        return labels
+        self._check_shared_parameters()
 
     def _derive(self) -> None:
         """Set what follows from the learnt arrays."""
@@ -300,10 +225,6 @@ class ProjectionBank(RowCoder):
             raise ModelFileError("labels point to groups that do not exist")
         self.n_features_in_ = n_features
         self._derive()
-
-    @property
-    def _n_features_out(self) -> int:
-        return code_bytes(self.n_bits_)
 
 
 def _sample(curve: NDArray[np.float64]) -> str:

@@ -1,14 +1,23 @@
-"""What every estimator that codes rows shares: how its input is checked, and how long a code is by default."""
+"""What every estimator that codes rows shares: how its input is checked, and what banks share."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from projbank.codes import code_bytes
+from projbank.grouping import check_grouping, group_dimensions
+from projbank.learning.paper import INITS
 from projbank.modelfile import ModelFile
+from projbank.params import check_choice, check_int, check_positive
+from projbank.progress import say
+from projbank.threads import thread_count
 from projbank.vectors import is_hdf5
 
 
@@ -54,3 +63,96 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+class BankCoder(RowCoder):
+    """Base of the linear and the kernel bank: parameters that both have, groups, and coding by `_bank`."""
+
+    n_bits_: int
+    _bank: Any
+
+    def transform(self, X: Any) -> NDArray[np.uint8]:
+        """Packed codes of X.
+
+        Parameters
+        ----------
+        X : (n, D) array, memory map, scipy.sparse matrix or h5py data set
+
+        Returns
+        -------
+        codes : (n, ceil(n_bits / 8)) uint8
+            Bit p stands in byte p // 8 at position p % 8, as in FAISS; padding bits are 0.
+        """
+        X = self._check_rows(X)
+        codes = np.empty((X.shape[0], code_bytes(self.n_bits_)), np.uint8)
+        self._code(X, codes)
+        return codes
+
+    def decision_function(self, X: Any) -> NDArray[np.float32]:
+        """Margins of X, (n, n_bits) float32; bit p of the code is 1 iff margin p is above 0."""
+        X = self._check_rows(X)
+        margins = np.empty((X.shape[0], self.n_bits_), np.float32)
+        self._code(X, margins)
+        return margins
+
+    def write(self, X: Any, out: NDArray[Any]) -> None:
+        """Write the codes (`out` of uint8) or margins (float32) of X into an array, e.g. a memory-mapped file."""
+        self._code(self._check_rows(X), out)
+
+    def _code(self, X: Any, out: NDArray[Any]) -> None:
+        self._bank.write(X, out, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
+
+    def _check_shared_parameters(self) -> None:
+        if not (isinstance(self.n_bits, str) and self.n_bits == "auto"):
+            check_int(self, "n_bits", self.n_bits, 1)
+        check_grouping(self)
+        check_int(self, "n_neighbors", self.n_neighbors, 1)
+        check_positive(self, "lam", self.lam)
+        check_int(self, "max_iter", self.max_iter, 1)
+        check_positive(self, "tol", self.tol, zero=True)
+        check_choice(self, "init", self.init, INITS)
+        check_int(self, "kmeans_iter", self.kmeans_iter, 1)
+
+    def _resolve_bits(self, n_features: int) -> int:
+        return auto_bits(n_features) if isinstance(self.n_bits, str) else int(self.n_bits)
+
+    def _lowered(self, name: str, limit: int, n_samples: int) -> int:
+        """Return the parameter, or `limit` with a warning where it is above."""
+        value = int(getattr(self, name))
+        if value <= limit:
+            return value
+        message = f"{name}={value} is lowered to {limit}: there are {n_samples} training vectors."
+        warnings.warn(message, UserWarning, stacklevel=3)
+        return limit
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _group(
+        self,
+        X: Any,
+        grouping: str | ArrayLike,
+        n_bits: int,
+        n_assign: int,
+        rng: np.random.Generator,
+        n_threads: int,
+    ) -> NDArray[np.int32]:
+        labels = group_dimensions(
+            grouping,
+            X,
+            n_bits,
+            rng,
+            n_assign=n_assign,
+            kmeans_iter=self.kmeans_iter,
+            n_threads=n_threads,
+            verbose=self.verbose,
+        )
+        sizes = np.bincount(labels.ravel())
+        shared = "" if n_assign == 1 else f", every dimension in {n_assign} of them"
+        message = f"{n_bits} groups of {sizes.min()} to {sizes.max()} dimensions (median {np.median(sizes):g}){shared}"
+        say(message, self.verbose)
+        return labels
+
+    @property
+    def _n_features_out(self) -> int:
+        return code_bytes(self.n_bits_)

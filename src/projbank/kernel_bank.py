@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from projbank.codes import code_bytes
-from projbank.estimator import RowCoder, auto_bits
-from projbank.grouping import check_grouping, group_dimensions, groups_per_dimension, resolve_grouping
+from projbank.estimator import BankCoder
+from projbank.grouping import groups_per_dimension, resolve_grouping
 from projbank.kernel_coding import Groups, KernelBank, KernelFunction, Scaling
 from projbank.learning import kernel as kernel_learning
-from projbank.learning import kernel_joint, paper
+from projbank.learning import kernel_joint
 from projbank.learning.landmarks import reduce_basis
 from projbank.modelfile import ModelFileError
 from projbank.neighbors import nearest_neighbors, positive_pairs
@@ -32,7 +29,7 @@ AUTO_GROUPING = {"paper": "kmeans", "joint": "random"}
 JOINT_LANDMARKS = 64
 
 
-class KernelProjectionBank(RowCoder):
+class KernelProjectionBank(BankCoder):
     """Binary codes of very long vectors by kernels on short pieces of them: KBPB of Liu, Yu and Shao (ICCV 2015).
 
     The D dimensions are split into `n_bits` groups; bit p is 1 iff g_p(x) = sum_i a_i k(x_i, x) - b is above 0, where
@@ -199,16 +196,17 @@ class KernelProjectionBank(RowCoder):
         self._check_parameters()
         X = self._check_rows(X, reset=True)
         n_samples, n_features = X.shape
-        n_bits = auto_bits(n_features) if isinstance(self.n_bits, str) else int(self.n_bits)
+        n_bits = self._resolve_bits(n_features)
         n_assign = groups_per_dimension(self, n_bits, n_features)
-        n_neighbors = _lowered("n_neighbors", self.n_neighbors, n_samples - 1, n_samples)
-        n_basis = _lowered("n_basis", self.n_basis, n_samples, n_samples)
+        n_neighbors = self._lowered("n_neighbors", n_samples - 1, n_samples)
+        n_basis = self._lowered("n_basis", n_samples, n_samples)
         n_threads = thread_count(self.n_jobs)
         seed = self._seed()
         rng = np.random.default_rng(seed)
 
         means, deviations = column_statistics(X)
-        labels = self._group(X, n_bits, n_assign, rng, n_threads)
+        grouping = resolve_grouping(self.grouping, AUTO_GROUPING[self.solver])
+        labels = self._group(X, grouping, n_bits, n_assign, rng, n_threads)
         groups = Groups.from_labels(labels, n_bits)
         chosen = np.sort(rng.choice(n_samples, n_basis, replace=False))
         basis = np.empty((n_basis, n_features), np.float32)
@@ -265,35 +263,6 @@ class KernelProjectionBank(RowCoder):
         if self.n_landmarks is not None:
             self._reduce(seed, n_threads)
 
-    def transform(self, X: Any) -> NDArray[np.uint8]:
-        """Packed codes of X.
-
-        Parameters
-        ----------
-        X : (n, D) array, memory map, scipy.sparse matrix or h5py data set
-
-        Returns
-        -------
-        codes : (n, ceil(n_bits / 8)) uint8
-            Bit p stands in byte p // 8 at position p % 8, as in FAISS; padding bits are 0.
-        """
-        X = self._check_rows(X)
-        codes = np.empty((X.shape[0], code_bytes(self.n_bits_)), np.uint8)
-        self._bank.write(X, codes, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
-        return codes
-
-    def decision_function(self, X: Any) -> NDArray[np.float32]:
-        """Margins of X, (n, n_bits) float32; bit p of the code is 1 iff margin p is above 0."""
-        X = self._check_rows(X)
-        margins = np.empty((X.shape[0], self.n_bits_), np.float32)
-        self._bank.write(X, margins, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
-        return margins
-
-    def write(self, X: Any, out: NDArray[Any]) -> None:
-        """Write the codes (`out` of uint8) or margins (float32) of X into an array, e.g. a memory-mapped file."""
-        X = self._check_rows(X)
-        self._bank.write(X, out, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
-
     def reduced(self, n_landmarks: int) -> Self:
         """A copy of the fitted bank with landmarks in place of its basis, as if fitted with that `n_landmarks`."""
         check_is_fitted(self)
@@ -305,9 +274,6 @@ class KernelProjectionBank(RowCoder):
         few._reduce(self._seed(), thread_count(self.n_jobs))
         few._derive()
         return few
-
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31))
 
     def _reduce(self, seed: int, n_threads: int) -> None:
         """Put landmarks in place of the basis."""
@@ -333,8 +299,7 @@ class KernelProjectionBank(RowCoder):
         self.basis_ = self.basis_[:0]
 
     def _check_parameters(self) -> None:
-        if not (isinstance(self.n_bits, str) and self.n_bits == "auto"):
-            check_int(self, "n_bits", self.n_bits, 1)
+        self._check_shared_parameters()
         check_choice(self, "solver", self.solver, SOLVERS)
         if not callable(self.kernel):
             check_choice(self, "kernel", self.kernel, KERNELS)
@@ -353,28 +318,6 @@ class KernelProjectionBank(RowCoder):
         if self.solver == "joint" and callable(self.kernel):
             reject(self, "kernel", "one of " + ", ".join(map(repr, KERNELS)) + " for the joint solver", self.kernel)
         check_positive(self, "landmark_width", self.landmark_width)
-        check_grouping(self)
-        check_int(self, "n_neighbors", self.n_neighbors, 1)
-        check_positive(self, "lam", self.lam)
-        check_int(self, "max_iter", self.max_iter, 1)
-        check_positive(self, "tol", self.tol, zero=True)
-        check_choice(self, "init", self.init, paper.INITS)
-        check_int(self, "kmeans_iter", self.kmeans_iter, 1)
-
-    def _group(self, X: Any, n_bits: int, n_assign: int, rng: np.random.Generator, n_threads: int) -> NDArray[np.int32]:
-        labels = group_dimensions(
-            resolve_grouping(self.grouping, AUTO_GROUPING[self.solver]),
-            X,
-            n_bits,
-            rng,
-            n_assign=n_assign,
-            kmeans_iter=self.kmeans_iter,
-            n_threads=n_threads,
-            verbose=self.verbose,
-        )
-        sizes = np.bincount(labels.ravel())
-        say(f"{n_bits} groups of {sizes.min()} to {sizes.max()} dimensions (median {np.median(sizes):g})", self.verbose)
-        return labels
 
     def _scales(self, basis: NDArray[np.float32], groups: Groups, n_threads: int) -> NDArray[np.float32]:
         """Widths of the RBF kernel or gammas of a polynomial one; ones where the kernel has neither."""
@@ -438,16 +381,3 @@ class KernelProjectionBank(RowCoder):
         self._check_parameters()
         self.n_features_in_ = n_features
         self._derive()
-
-    @property
-    def _n_features_out(self) -> int:
-        return code_bytes(self.n_bits_)
-
-
-def _lowered(name: str, value: int, limit: int, n_samples: int) -> int:
-    """Return `value`, or `limit` with a warning where it is above."""
-    if value <= limit:
-        return int(value)
-    message = f"{name}={value} is lowered to {limit}: there are {n_samples} training vectors."
-    warnings.warn(message, UserWarning, stacklevel=3)
-    return limit

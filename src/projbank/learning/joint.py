@@ -75,7 +75,7 @@ def learn(
     rng = np.random.default_rng(seed)
     held, free = _hold_back(X.shape[0], rng)
     bank = _LearntBank(labels, means, deviation, n_bits, rng, n_threads)
-    adam = _Adam(bank.weights, bank.offsets)
+    adam = Adam(bank.weights, bank.offsets)
     rows = np.empty((min(BATCH, len(free)), X.shape[1]), np.float32)
 
     def draw() -> tuple[float, Floats]:
@@ -244,7 +244,7 @@ def _nearest(similarities: Floats) -> NDArray[np.int64]:
     return np.argsort(-without_self, axis=1, kind="stable")[:, : min(_NEAREST, len(similarities) - 1)]
 
 
-class _Adam:
+class Adam:
     """Adam (Kingma and Ba 2015) on arrays that it changes in place."""
 
     def __init__(self, *arrays: Floats) -> None:
@@ -253,6 +253,7 @@ class _Adam:
         self._time = 0
 
     def step(self, rate: float, *slopes: Floats) -> None:
+        """Step against the slopes, one for each array."""
         self._time += 1
         for array, (first, second), slope in zip(self._arrays, self._moments, slopes, strict=True):
             first += (1 - _DECAYS[0]) * (slope - first)

@@ -201,7 +201,7 @@ def learn(
     curve : (n_rounds + 1,) loss of the first batch, then the mean loss of each round's batches
     """
     rng = np.random.default_rng(seed)
-    adam = joint._Adam(model.weights, model.offsets)
+    adam = joint.Adam(model.weights, model.offsets)
     rows = np.empty((min(joint.BATCH, X.shape[0]), X.shape[1]), np.float32)
     curve: list[float] = []
     with threadpool_limits(1, user_api="blas"), progress("learning together", n_rounds, verbose) as advance:

@@ -7,10 +7,12 @@ from typing import ClassVar
 from sklearn.utils.validation import check_is_fitted
 
 from projbank.bank import ProjectionBank
+from projbank.estimator import BankCoder
+from projbank.kernel_bank import KernelProjectionBank
 
 
-class BankMethod(ProjectionBank):
-    """A projection bank with a method's interface."""
+class HammingMethod(BankCoder):
+    """A bank with a method's interface."""
 
     distance: ClassVar[str] = "hamming"
     free_length: ClassVar[bool] = True
@@ -23,6 +25,14 @@ class BankMethod(ProjectionBank):
 
     @property
     def model_bytes(self) -> int:
-        """Bytes of what coding needs: labels, weights, biases."""
+        """Bytes of what coding needs: all that a model file holds but the course of learning."""
         check_is_fitted(self)
-        return self.labels_.nbytes + self.weights_.nbytes + self.biases_.nbytes
+        return sum(getattr(self, name).nbytes for name in self._saved_arrays if name != "loss_curve_")
+
+
+class BankMethod(HammingMethod, ProjectionBank):
+    """A projection bank with a method's interface."""
+
+
+class KernelBankMethod(HammingMethod, KernelProjectionBank):
+    """A kernel bank with a method's interface."""

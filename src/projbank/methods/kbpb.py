@@ -2,31 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import ArrayLike
 
-from projbank.kernel_bank import KernelProjectionBank
-
-
-class KernelBankMethod(KernelProjectionBank):
-    """A kernel bank with a method's interface."""
-
-    distance: ClassVar[str] = "hamming"
-    free_length: ClassVar[bool] = True
-
-    @property
-    def code_bytes(self) -> int:
-        """Bytes of one code."""
-        check_is_fitted(self)
-        return self._n_features_out
-
-    @property
-    def model_bytes(self) -> int:
-        """Bytes of what coding needs: groups, basis or landmarks, coefficients, biases, widths and means."""
-        check_is_fitted(self)
-        return sum(getattr(self, name).nbytes for name in self._saved_arrays if name != "loss_curve_")
+from projbank.methods.banks import KernelBankMethod
 
 
 class PolynomialKBPB(KernelBankMethod):
@@ -40,6 +19,8 @@ class PolynomialKBPB(KernelBankMethod):
         degree: int = 2,
         gamma: str | float = "scale",
         n_landmarks: int | None = None,
+        grouping: str | ArrayLike = "auto",
+        n_assign: int = 2,
         n_neighbors: int = 100,
         lam: float = 1.0,
         max_iter: int = 70,
@@ -55,6 +36,8 @@ class PolynomialKBPB(KernelBankMethod):
             degree=degree,
             gamma=gamma,
             n_landmarks=n_landmarks,
+            grouping=grouping,
+            n_assign=n_assign,
             n_neighbors=n_neighbors,
             lam=lam,
             max_iter=max_iter,
@@ -78,6 +61,8 @@ class RadialKBPB(KernelBankMethod):
         sigma_factor: float = 8.0,
         n_landmarks: int | None = None,
         landmark_width: float = 1.0,
+        grouping: str | ArrayLike = "auto",
+        n_assign: int = 2,
         n_neighbors: int = 100,
         lam: float = 1.0,
         max_iter: int = 70,
@@ -95,6 +80,8 @@ class RadialKBPB(KernelBankMethod):
             sigma_factor=sigma_factor,
             n_landmarks=n_landmarks,
             landmark_width=landmark_width,
+            grouping=grouping,
+            n_assign=n_assign,
             n_neighbors=n_neighbors,
             lam=lam,
             max_iter=max_iter,
