@@ -174,6 +174,14 @@ def test_bad_options_are_one_line(projbank, data, tmp_path, words, message):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_set_without_labels_leaves_nothing_behind(projbank, tmp_path):
+    np.save(tmp_path / "alone.npy", np.zeros((20, 8), np.float32))
+    code, _, err = projbank("reproduce", "retrieval", "--data", tmp_path / "alone.npy", "--out", tmp_path / "out")
+    assert code == 2
+    assert err.rstrip().endswith("alone.labels.npy: no such file.")
+    assert not (tmp_path / "out").exists()
+
+
 def test_report_takes_cells_of_evaluate(projbank, data, tmp_path):
     words = (
         "evaluate",

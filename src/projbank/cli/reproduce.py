@@ -98,13 +98,12 @@ def reproduce(
     rules = Rules(slow, retry, None if since is None else since.replace(tzinfo=UTC).isoformat(timespec="seconds"))
     show = verbosity(quiet, verbose)
     sets = [] if quick else _pick(read_sets(data or []), only)
-    out.mkdir(parents=True, exist_ok=True)
-    note_command(out, shlex.join(["projbank", *sys.argv[1:]]))
     if quick:
         sets = [digit_set(out / "data")]
     try:
         ready = [prepare(one, out / "features", jobs, show) for one in sets]
         experiments = plan(ready, chosen, out, change)
+        note_command(out, shlex.join(["projbank", *sys.argv[1:]]))  # only of what could begin
         failed = run(experiments, rules, show)
     except KeyboardInterrupt:
         print(f"interrupted; what was measured is in {out}, the same command goes on", file=sys.stderr)

@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
-from projbank.experiments.data import DataSet, split_sizes
-from projbank.experiments.results import Record, ResultFile
-from projbank.experiments.retrieval import ORIGINAL, Cell, Rows, code_gallery, fit_method, plan_keys, rank_floats
-from projbank.experiments.runner import Experiment
+from projbank.experiments.results import Record
+from projbank.experiments.retrieval import ORIGINAL, SplitExperiment, code_gallery, fit_method, rank_floats
 from projbank.methods import search
 from projbank.metrics import precision_recall
 
 N_POINTS = 60
 
 
-class PrecisionRecallCurves(Experiment):
+class PrecisionRecallCurves(SplitExperiment):
     """Rank the whole gallery for every query; a record keeps the curve at some 60 ranks, close together at first."""
 
     name = "pr-curves"
-
-    def __init__(
-        self,
-        data: DataSet,
-        cells: Iterable[Cell],
-        results: ResultFile,
-        *,
-        seeds: Iterable[int],
-        n_queries: int | None = None,
-        n_train: int | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        n_queries, n_train = split_sizes(data.vectors.shape[0], n_queries, n_train)
-        protocol = {"experiment": self.name, "queries": n_queries, "training": n_train}
-        super().__init__(plan_keys(data, protocol, cells, seeds), results)
-        self._rows, self._n_jobs = Rows(data, n_queries, n_train), n_jobs
 
     def measure(self, key: Record) -> Record:
         """Ranks, and precision and recall after them; area under the whole curve."""

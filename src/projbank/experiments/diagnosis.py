@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from projbank.codes import unpack
-from projbank.experiments.data import DataSet, split_sizes
-from projbank.experiments.results import Record, ResultFile
-from projbank.experiments.retrieval import Cell, Rows, code_gallery, fit_method, plan_keys
-from projbank.experiments.runner import Experiment
+from projbank.experiments.results import Record
+from projbank.experiments.retrieval import SplitExperiment, code_gallery, fit_method
 from projbank.threads import split_rows
 
 HISTOGRAM = 20
@@ -20,7 +17,7 @@ NEAR_COPY = 0.9
 PERCENTILES = (0, 25, 50, 75, 100)
 
 
-class Diagnosis(Experiment):
+class Diagnosis(SplitExperiment):
     """Look at the bits of a gallery that a method learnt from part of.
 
     A bit that is nearly always 0 tells little, and so does one that repeats another. `independent` is the number of
@@ -29,22 +26,6 @@ class Diagnosis(Experiment):
     """
 
     name = "diagnosis"
-
-    def __init__(
-        self,
-        data: DataSet,
-        cells: Iterable[Cell],
-        results: ResultFile,
-        *,
-        seeds: Iterable[int],
-        n_queries: int | None = None,
-        n_train: int | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        n_queries, n_train = split_sizes(data.vectors.shape[0], n_queries, n_train)
-        protocol = {"experiment": self.name, "queries": n_queries, "training": n_train}
-        super().__init__(plan_keys(data, protocol, cells, seeds), results)
-        self._rows, self._n_jobs = Rows(data, n_queries, n_train), n_jobs
 
     def measure(self, key: Record) -> Record:
         """Balance, redundancy and group sizes."""

@@ -224,10 +224,10 @@ def plan(sets: Sequence[SetFiles], names: Sequence[str], out: Path, settings: Se
 
     A set is passed over where it names other protocols only, or lacks what a protocol needs (pictures, folds).
     """
+    opened = [(files, files.open()) for files in sets]  # a set that can't be read leaves no folder behind
     (out / "results").mkdir(parents=True, exist_ok=True)
     experiments = []
-    for files in sets:
-        data = files.open()
+    for files, data in opened:
         note_set(out, files, data)
         main_results = ResultFile(out / "results" / f"{files.name}.json")
         for name in names:

@@ -214,6 +214,26 @@ class Rows:
         return {str(k): precision_at_k(ids, labels[self.split.gallery], labels[self.split.queries], k) for k in ks}
 
 
+class SplitExperiment(Experiment):
+    """An experiment on queries, gallery and training set of each seed, whose protocol is their sizes."""
+
+    def __init__(
+        self,
+        data: DataSet,
+        cells: Iterable[Cell],
+        results: ResultFile,
+        *,
+        seeds: Iterable[int],
+        n_queries: int | None = None,
+        n_train: int | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        n_queries, n_train = split_sizes(data.vectors.shape[0], n_queries, n_train)
+        protocol = {"experiment": self.name, "queries": n_queries, "training": n_train}
+        super().__init__(plan_keys(data, protocol, cells, seeds), results)
+        self._rows, self._n_jobs = Rows(data, n_queries, n_train), n_jobs
+
+
 def take(vectors: Any, ids: NDArray[np.int64]) -> NDArray[np.float32]:
     """Rows of ascending ids as one float32 array."""
     rows = np.empty((len(ids), vectors.shape[1]), np.float32)
