@@ -79,7 +79,7 @@ def resources_figure(one: SetInfo) -> Figure | None:
         return None
     dimensions, bits = one.dimensions, [one.bits(ratio) for ratio in ratios]
     counts = {name: [resources(name, dimensions, b) for b in bits] for name in ("itq", "bpbc", "bpb")}
-    labels = {"itq": "linear (ITQ, LSH)", "bpbc": "bilinear (BPBC)", "bpb": "bank (BPB, joint)"}
+    labels = {"itq": "linear (ITQ, LSH)", "bpbc": "bilinear (BPBC)", "bpb": "bank, hard groups"}
 
     def draw(figure: Any) -> None:
         for axes, what, j in zip(
