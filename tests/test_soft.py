@@ -77,7 +77,7 @@ def test_the_sparse_matrix_of_a_bank(grouping):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_one_group_per_dimension_is_the_hard_bank(solver):
     X = data(300, 40)
-    hard = quick(6, solver=solver, grouping="auto").fit(X)
+    hard = quick(6, solver=solver, grouping="random").fit(X)
     soft = quick(6, solver=solver, n_assign=1, grouping=hard.labels_[None]).fit(X)
     np.testing.assert_array_equal(soft.weights_[0], hard.weights_)
     np.testing.assert_array_equal(soft.transform(X), hard.transform(X))
@@ -102,7 +102,7 @@ def test_names_of_groupings(solver, grouping):
     X = data(300, 40)
     labels = quick(6, solver=solver, grouping=grouping).fit(X).labels_
     if grouping == "soft":
-        same = {"paper": "soft-kmeans", "joint": "soft-random"}[solver]
+        same = {"paper": "soft-kmeans", "joint": "soft-learnt"}[solver]
         np.testing.assert_array_equal(labels, quick(6, solver=solver, grouping=same).fit(X).labels_)
     given = quick(6, solver=solver, grouping=labels).fit(X)
     np.testing.assert_array_equal(given.labels_, labels)

@@ -11,12 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from projbank.coding import Bank
 from projbank.estimator import BankCoder
-from projbank.grouping import (
-    group_columns,
-    groups_per_dimension,
-    resolve_grouping,
-)
+from projbank.grouping import LEARNT_GROUPINGS, group_columns, groups_per_dimension, resolve_grouping
 from projbank.learning import joint, paper
+from projbank.learning.groups import FEWEST, learn_groups
 from projbank.learning.target import SimilarityTarget
 from projbank.modelfile import ModelFileError
 from projbank.neighbors import nearest_neighbors, positive_pairs
@@ -44,12 +41,13 @@ class ProjectionBank(BankCoder):
         How weights are learnt. "paper": BPB of Liu, Yu and Shao (ICCV 2015), each bit for itself by the pair hinge.
         "joint": all weights together, so that similarities of codes follow those of the data. "random": random signs,
         where "joint" starts; to see what learning is worth.
-    grouping : {"auto", "kmeans", "random", "contiguous", "soft", "soft-kmeans", "soft-random"} or array of int
+    grouping : {"auto", "learnt", "kmeans", "random", "contiguous", "soft", "soft-..."} or array of int
         Which dimensions share a bit; an array gives each dimension's group, 0 to n_bits - 1, shape (D,), or its r
-        groups, shape (r, D). "auto": k-means for the paper's solver, random groups for the others, or "soft-random"
-        with as many groups per dimension as the zeros pay for where 7 of 8 values are 0 (docs/joint.md).
-        "soft-kmeans": a dimension joins its `n_assign` nearest centres; "soft-random": `n_assign` random groupings
-        are laid over each other; "soft" is the one that fits the solver.
+        groups, shape (r, D). "auto": "learnt" for the joint solver (where 7 of 8 values are 0, "soft-learnt" with as
+        many groups per dimension as the zeros pay for: docs/joint.md), k-means for the paper's, else random.
+        "learnt": a dimension joins a bit that it can serve well (joint solver; random groups where there are fewer
+        than 64 vectors to learn from). "soft-kmeans": a dimension joins its `n_assign` nearest centres; "soft-learnt"
+        and "soft-random": `n_assign` groupings are laid over each other; "soft" is the one that fits the solver.
     n_assign : int
         Groups that a dimension serves in a soft grouping; above `n_bits` - 1 it is lowered with a warning.
     n_neighbors : int
@@ -103,7 +101,7 @@ class ProjectionBank(BankCoder):
     (200, 16)
     """
 
-    _auto_grouping: ClassVar[dict[str, str]] = {"paper": "kmeans", "joint": "random", "random": "random"}
+    _auto_grouping: ClassVar[dict[str, str]] = {"paper": "kmeans", "joint": "learnt", "random": "random"}
     _saved_arrays: ClassVar[tuple[str, ...]] = ("labels_", "weights_", "biases_", "loss_curve_")
 
     def __init__(
@@ -168,10 +166,11 @@ class ProjectionBank(BankCoder):
         grouping = resolve_grouping(self.grouping, self._auto_grouping[self.solver])
         if isinstance(self.grouping, str) and self.grouping == "auto" and self.solver != "paper":
             n_assign = joint.groups_for_sparse(nonzeros_per_row(X), n_bits, n_features)
-            grouping = "random" if n_assign == 1 else "soft-random"
-        labels = self._group(X, grouping, n_bits, n_assign, np.random.default_rng(seed), n_threads)
+            grouping = grouping if n_assign == 1 else f"soft-{grouping}"
         settings = {"seed": seed, "max_iter": self.max_iter, "n_threads": n_threads, "verbose": self.verbose}
+        rng = np.random.default_rng(seed)
         if self.solver == "paper":
+            labels = self._group(X, grouping, n_bits, n_assign, rng, n_threads)
             graph = positive_pairs(nearest_neighbors(X, n_neighbors, means, n_threads=n_threads, verbose=self.verbose))
             if labels.ndim == 2:
                 X, means = RepeatedRows(X, len(labels)), np.tile(means, len(labels))
@@ -181,11 +180,31 @@ class ProjectionBank(BankCoder):
             curve = curves.mean(axis=0)
         else:
             target = SimilarityTarget(X, means, n_neighbors, n_threads=n_threads, verbose=self.verbose)
+            free, signs = joint.hold_back(n_samples, seed)[1], None
+            if isinstance(grouping, str) and grouping in LEARNT_GROUPINGS and len(free) >= FEWEST:
+                labels, signs = learn_groups(
+                    X,
+                    free,
+                    target,
+                    means,
+                    deviations,
+                    n_bits=n_bits,
+                    n_assign=n_assign,
+                    seed=seed,
+                    n_threads=n_threads,
+                )
+                if grouping == "learnt":
+                    labels, signs = labels[0], signs[0]
+                self._tell_groups(labels, n_bits)
+            else:
+                if isinstance(grouping, str):
+                    grouping = grouping.replace("learnt", "random")
+                labels = self._group(X, grouping, n_bits, n_assign, rng, n_threads)
             deviation = float(np.sqrt(np.mean(deviations**2)))
             if self.solver == "random":
                 settings["max_iter"] = 0
             weights, biases, curve = joint.learn(
-                X, labels, target, means, deviation=deviation, n_bits=n_bits, **settings
+                X, labels, target, means, deviation=deviation, n_bits=n_bits, signs=signs, **settings
             )
         say(f"loss: {_sample(curve)}", self.verbose)
 
@@ -203,7 +222,7 @@ class ProjectionBank(BankCoder):
 
     def _check_parameters(self) -> None:
         check_choice(self, "solver", self.solver, SOLVERS)
-        self._check_shared_parameters()
+        self._check_shared_parameters(learnt=self.solver == "joint")
 
     def _derive(self) -> None:
         """Set what follows from the learnt arrays."""

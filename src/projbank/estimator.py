@@ -102,10 +102,10 @@ class BankCoder(RowCoder):
     def _code(self, X: Any, out: NDArray[Any]) -> None:
         self._bank.write(X, out, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
 
-    def _check_shared_parameters(self) -> None:
+    def _check_shared_parameters(self, learnt: bool = False) -> None:
         if not (isinstance(self.n_bits, str) and self.n_bits == "auto"):
             check_int(self, "n_bits", self.n_bits, 1)
-        check_grouping(self)
+        check_grouping(self, learnt)
         check_int(self, "n_neighbors", self.n_neighbors, 1)
         check_positive(self, "lam", self.lam)
         check_int(self, "max_iter", self.max_iter, 1)
@@ -147,11 +147,14 @@ class BankCoder(RowCoder):
             n_threads=n_threads,
             verbose=self.verbose,
         )
+        self._tell_groups(labels, n_bits)
+        return labels
+
+    def _tell_groups(self, labels: NDArray[np.int32], n_bits: int) -> None:
         sizes = np.bincount(labels.ravel())
-        shared = "" if n_assign == 1 else f", every dimension in {n_assign} of them"
+        shared = "" if labels.ndim == 1 else f", every dimension in {len(labels)} of them"
         message = f"{n_bits} groups of {sizes.min()} to {sizes.max()} dimensions (median {np.median(sizes):g}){shared}"
         say(message, self.verbose)
-        return labels
 
     @property
     def _n_features_out(self) -> int:

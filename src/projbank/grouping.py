@@ -21,14 +21,16 @@ SKETCH = 512
 
 GROUPINGS = ("kmeans", "random", "contiguous")
 SOFT_GROUPINGS = ("soft-kmeans", "soft-random")
-NAMES = ("auto", *GROUPINGS, "soft", *SOFT_GROUPINGS)
-"""Values of an estimator's `grouping`, where it is no array."""
+LEARNT_GROUPINGS = ("learnt", "soft-learnt")
+"""Groupings that come from the joint solver's target (`projbank.learning.groups`)."""
+NAMES = (*GROUPINGS, "soft", *SOFT_GROUPINGS)
+"""Values of every estimator's `grouping`, beside "auto" and arrays."""
 
 
-def check_grouping(estimator: Any) -> None:
-    """Check the parameters `grouping` and `n_assign` of an estimator."""
+def check_grouping(estimator: Any, learnt: bool) -> None:
+    """Check the parameters `grouping`, which may be learnt or not, and `n_assign` of an estimator."""
     if isinstance(estimator.grouping, str):
-        check_choice(estimator, "grouping", estimator.grouping, NAMES)
+        check_choice(estimator, "grouping", estimator.grouping, ("auto", *(LEARNT_GROUPINGS if learnt else ()), *NAMES))
     check_int(estimator, "n_assign", estimator.n_assign, 1)
 
 
@@ -163,12 +165,14 @@ def check_labels(labels: ArrayLike, n_features: int, n_bits: int) -> NDArray[np.
 
 
 def overlaid_labels(n_features: int, n_bits: int, n_assign: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Random groups laid over each other, (n_assign, D), every dimension in `n_assign` different ones.
-
-    Where a dimension draws a group that it already has, it goes to the smallest of the others.
-    """
+    """Random groups laid over each other, (n_assign, D), every dimension in `n_assign` different ones."""
     entries = np.arange(n_assign * n_features).reshape(n_assign, n_features) % n_bits
-    labels = np.stack([rng.permutation(plane) for plane in entries]).astype(np.int32)
+    return separate_labels(np.stack([rng.permutation(plane) for plane in entries]).astype(np.int32), n_bits)
+
+
+def separate_labels(labels: NDArray[np.int32], n_bits: int) -> NDArray[np.int32]:
+    """Make the labels of a column differ, (r, D): who stands twice in a group goes to the smallest of the others."""
+    n_assign, n_features = labels.shape
     sizes = np.bincount(labels.ravel(), minlength=n_bits)
     for s in range(1, n_assign):
         for j in np.flatnonzero((labels[:s] == labels[s]).any(axis=0)):

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from projbank.kernels.nearest import merge_nearest
+from projbank.kernels.nearest import center_rows, merge_nearest
 from projbank.progress import progress
 from projbank.threads import run_all
-from projbank.vectors import read_rows, row_blocks, unit_rows
+from projbank.vectors import read_rows, row_blocks
 
 _BLOCK_BYTES = 96 << 20
 
@@ -51,21 +51,27 @@ def nearest_neighbors(
     distances = np.full((n_rows, n_neighbors), np.inf, np.float32)
     ids = np.full((n_rows, n_neighbors), np.iinfo(np.int64).max, np.int64)
     blocks = row_blocks(n_rows, n_features, min(_BLOCK_BYTES, 4 * 1024 * n_features))
+    origin = np.zeros(n_features, np.float32) if center is None else center.astype(np.float32)
     locks = [threading.Lock() for _ in blocks]
 
-    def offer(a: int, dots: NDArray[np.float32], norms: list[NDArray[np.float64]], b: int) -> None:
+    def centered(block: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        rows = read_rows(X, *blocks[block])
+        out, squares = np.empty(rows.shape, np.float32), np.empty(len(rows))
+        center_rows(rows, origin, directions, out, squares)
+        return out, squares
+
+    def offer(a: int, dots: NDArray[np.float32], squares: list[NDArray[np.float64]], b: int) -> None:
         (start, stop), (first, _) = blocks[a], blocks[b]
         with locks[a]:
-            merge_nearest(dots, norms[0], norms[1], start, first, distances[start:stop], ids[start:stop])
+            merge_nearest(dots, squares[0], squares[1], start, first, distances[start:stop], ids[start:stop])
 
     def multiply(a: int, b: int) -> None:
-        left = _centered(X, blocks[a], center, directions)
-        right = left if a == b else _centered(X, blocks[b], center, directions)
-        norms = [np.einsum("ij,ij->i", rows, rows, dtype=np.float64) for rows in (left, right)]
+        left, left_squares = centered(a)
+        right, right_squares = (left, left_squares) if a == b else centered(b)
         dots = left @ right.T
-        offer(a, dots, norms, b)
+        offer(a, dots, [left_squares, right_squares], b)
         if a != b:
-            offer(b, np.ascontiguousarray(dots.T), norms[::-1], a)
+            offer(b, np.ascontiguousarray(dots.T), [right_squares, left_squares], a)
         if gram is not None:
             gram[slice(*blocks[a]), slice(*blocks[b])] = dots
             gram[slice(*blocks[b]), slice(*blocks[a])] = dots.T
@@ -98,11 +104,3 @@ def positive_pairs(ids: NDArray[np.int64]) -> sp.csr_array:
     graph.data[:] = 1
     graph.sort_indices()
     return graph
-
-
-def _centered(
-    X: Any, block: tuple[int, int], center: NDArray[np.floating] | None, directions: bool
-) -> NDArray[np.float32]:
-    rows = read_rows(X, *block)
-    rows = rows if center is None else np.subtract(rows, center, dtype=np.float32)
-    return unit_rows(rows) if directions else rows

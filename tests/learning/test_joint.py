@@ -75,7 +75,8 @@ def test_a_random_bank_has_random_signs_around_the_mean():
 def test_bits_are_balanced():
     X = clustered(np.random.default_rng(2), 500, 256)
     shares = unpack(ProjectionBank(32, n_neighbors=20).fit(X).transform(X), 32).mean(axis=0)
-    assert np.abs(shares - 0.5).max() < 0.15
+    assert np.abs(shares - 0.5).mean() < 0.06
+    assert np.abs(shares - 0.5).max() < 0.25
 
 
 def test_the_result_does_not_depend_on_threads_or_kind_of_array(tmp_path):
@@ -90,9 +91,9 @@ def test_the_result_does_not_depend_on_threads_or_kind_of_array(tmp_path):
 
 def test_batches_without_a_kept_target_learn_as_well(monkeypatch):
     X = clustered(np.random.default_rng(4), 300, 128)
-    kept = ProjectionBank(16, n_neighbors=10, max_iter=5).fit(X)
+    kept = ProjectionBank(16, n_neighbors=10, max_iter=5, grouping="random").fit(X)
     monkeypatch.setattr(target, "KEPT", 10)
-    anew = ProjectionBank(16, n_neighbors=10, max_iter=5).fit(X)
+    anew = ProjectionBank(16, n_neighbors=10, max_iter=5, grouping="random").fit(X)
     np.testing.assert_allclose(anew.loss_curve_, kept.loss_curve_, atol=1e-3)
 
 
@@ -195,10 +196,9 @@ def test_the_best_weights_for_held_back_vectors_are_kept(monkeypatch):
 
 
 def test_few_vectors_are_all_learnt_from():
-    rng = np.random.default_rng(0)
-    held, free = joint._hold_back(199, rng)
+    held, free = joint.hold_back(199, 0)
     assert len(held) == 0
     np.testing.assert_array_equal(free, np.arange(199))
-    held, free = joint._hold_back(1003, rng)
+    held, free = joint.hold_back(1003, 0)
     assert len(held) == 100
     np.testing.assert_array_equal(np.sort(np.concatenate([held, free])), np.arange(1003))

@@ -15,13 +15,13 @@ def literal_target(X, k):
     for i in range(n):
         others = [j for j in range(n) if j != i]
         for rank, j in enumerate(sorted(others, key=lambda j: -cosine[i, j])[:k]):
-            weight[i, j] = np.exp(-4 * rank / k)
-    weight = np.maximum(weight, weight.T) + np.eye(n)
+            weight[i, j] = np.exp(-6 * rank / k)
+    weight = (weight + weight.T) / 2 + np.eye(n)
     degrees = weight.sum(axis=1)
     walk = weight / np.sqrt(np.outer(degrees, degrees))
     pairs = ~np.eye(n, dtype=bool)
     parts = [(part - part[pairs].mean()) / part[pairs].std() for part in (cosine, walk @ walk)]
-    mixed = 0.25 * parts[0] + 0.75 * parts[1]
+    mixed = 0.1 * parts[0] + 0.9 * parts[1]
     mixed = (mixed - mixed[pairs].mean()) / mixed[pairs].std()
     return np.where(pairs, mixed, 0)
 

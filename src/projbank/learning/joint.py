@@ -34,7 +34,7 @@ _HELD = 256
 _HELD_SHARE = 10
 _FEW = 200
 _CHECK_EVERY = 2
-_PATIENCE = 6
+_PATIENCE = 3
 _LEAST_GAIN = 2e-4
 _NEAREST = 10
 _VALUES_PER_BIT = 16
@@ -52,6 +52,7 @@ def learn(
     n_bits: int,
     max_iter: int,
     seed: int,
+    signs: Floats | None = None,
     n_threads: int = 1,
     verbose: int = 0,
 ) -> tuple[Floats, Floats, NDArray[np.float64]]:
@@ -63,8 +64,9 @@ def learn(
     labels : (D,) group of each dimension, or (r, D) where a dimension serves r groups
     target : similarities of the training vectors
     means : (D,) means of the data
-    deviation : root mean square of the centred data: the unit of the weights, which start as random signs
+    deviation : root mean square of the centred data: the unit of the weights
     n_bits, max_iter, seed : see `ProjectionBank`
+    signs : where the weights start, shaped as labels; random if not given
 
     Returns
     -------
@@ -72,9 +74,11 @@ def learn(
     biases : (n_bits,) float32
     curve : (n_iter + 1,) loss of a batch at the start, then the mean loss of each iteration's batches
     """
-    rng = np.random.default_rng(seed)
-    held, free = _hold_back(X.shape[0], rng)
-    bank = _LearntBank(labels, means, deviation, n_bits, rng, n_threads)
+    held, free = hold_back(X.shape[0], seed)
+    rng = np.random.default_rng([seed, 1])
+    if signs is None:
+        signs = rng.choice(np.array([-1, 1], np.float32), labels.shape)
+    bank = _LearntBank(labels, signs, means, deviation, n_bits, n_threads)
     adam = Adam(bank.weights, bank.offsets)
     rows = np.empty((min(BATCH, len(free)), X.shape[1]), np.float32)
 
@@ -137,10 +141,10 @@ def code_loss(F: Floats, target: Floats, n_threads: int = 1) -> tuple[float, Flo
     return float(1 - correlation + np.mean(balance**2)), slopes
 
 
-def _hold_back(n_samples: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def hold_back(n_samples: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Ascending ids of the vectors that judge and of those to learn from; few vectors are all learnt from."""
     n_held = min(_HELD, n_samples // _HELD_SHARE) if n_samples >= _FEW else 0
-    order = rng.permutation(n_samples)
+    order = np.random.default_rng(seed).permutation(n_samples)
     return np.sort(order[:n_held]), np.sort(order[n_held:])
 
 
@@ -150,13 +154,13 @@ class _LearntBank:
     def __init__(
         self,
         labels: NDArray[np.int32],
+        signs: Floats,
         means: NDArray[np.float64],
         deviation: float,
         n_bits: int,
-        rng: np.random.Generator,
         n_threads: int,
     ) -> None:
-        self.weights = rng.choice(np.array([-1, 1], np.float32), labels.shape)
+        self.weights = signs.copy()
         self.offsets = np.zeros(n_bits, np.float32)
         self.unit = np.float32(1.0 / deviation) if deviation > 0 else np.float32(1)
         self._center = means.astype(np.float32)

@@ -1,8 +1,8 @@
 """What the joint learner wants codes to be like: similarities of the training vectors, without any label.
 
-T = 1/4 cosine + 3/4 diffusion, each standardised over the pairs of different vectors. Cosines are those of the centred
-vectors. Diffusion is two steps on the graph of nearest neighbours by cosine, whose edges weigh exp(-4 r / k) for the
-r-th of k neighbours: two vectors are alike where their neighbourhoods are.
+T = 1/10 cosine + 9/10 diffusion, each standardised over the pairs of different vectors. Cosines are those of the
+centred vectors. Diffusion is two steps on the graph of nearest neighbours by cosine, where the r-th of k neighbours
+weighs exp(-6 r / k), the mean over both directions: two vectors are alike where their neighbourhoods are.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from projbank.neighbors import nearest_neighbors
 from projbank.threads import run_all, split_rows
 from projbank.vectors import unit_rows
 
-KEPT = 12_000
-"""Samples up to which the whole target is kept in memory (half a GiB); above, that of each batch is computed anew."""
+KEPT = 8_192
+"""Samples up to which all cosines and the target are kept (half a GiB); above, those of a batch are computed anew."""
 
-_COSINE_SHARE = np.float32(0.25)
-_DECAY = 4.0
+_COSINE_SHARE = np.float32(0.1)
+_DECAY = 6.0
 
 Floats = NDArray[np.float32]
 
@@ -48,26 +48,38 @@ class SimilarityTarget:
         self.walk = graded_walk(ids)
         self._center = means.astype(np.float32)
         self._n_threads = n_threads
-        self._whole = None if cosines is None else mix(cosines, self.walk)
+        self._cosines = cosines
+        self._whole = None if cosines is None else mix(cosines.copy(), self.walk)
 
-    def of(self, ids: NDArray[np.int64], rows: Floats) -> Floats:
+    @property
+    def kept(self) -> bool:
+        """Whether similarities are in memory, so that no rows are needed to tell them."""
+        return self._whole is not None
+
+    def of(self, ids: NDArray[np.int64], rows: Floats | None) -> Floats:
         """Target of the vectors `ids`, whose values are `rows`: mean 0, deviation 1, diagonal 0; (b, b)."""
         if self._whole is not None:
             return standardise(self._whole[np.ix_(ids, ids)])
-        cosines = symmetric_product(unit_rows(rows - self._center), self._n_threads)
-        return mix(cosines, self.walk[ids])
+        return mix(self.cosines(ids, rows), self.walk[ids])
+
+    def cosines(self, ids: NDArray[np.int64], rows: Floats | None) -> Floats:
+        """Cosines of the vectors `ids`, whose values are `rows`, about the mean; (b, b), to be changed at will."""
+        if self._cosines is not None:
+            return self._cosines[np.ix_(ids, ids)]
+        assert rows is not None
+        return symmetric_product(unit_rows(rows - self._center), self._n_threads)
 
 
 def graded_walk(ids: NDArray[np.int64]) -> sp.csr_array:
     """One step on the graph of neighbours: edges by rank, over the roots of both ends' degrees; (n, n) symmetric.
 
-    ids (n, k): neighbours of every vector, nearest first. An edge weighs what the better of its two ranks gives, that
-    from a vector to itself 1.
+    ids (n, k): neighbours of every vector, nearest first. An edge weighs the mean of what its two ranks give (nothing
+    where one end is no neighbour of the other), that from a vector to itself 1.
     """
     n_rows, k = ids.shape
     weights = np.tile(np.exp(-_DECAY * np.arange(k) / k).astype(np.float32), n_rows)
     graph = sp.csr_array((weights, ids.ravel(), np.arange(0, ids.size + 1, k)), shape=(n_rows, n_rows))
-    graph = graph.maximum(graph.T) + sp.eye_array(n_rows, dtype=np.float32)
+    graph = (graph + graph.T) * np.float32(0.5) + sp.eye_array(n_rows, dtype=np.float32)
     roots = sp.diags_array(1 / np.sqrt(graph.sum(axis=1)))
     return sp.csr_array(roots @ graph @ roots, dtype=np.float32)
 
