@@ -16,6 +16,8 @@ from projbank.threads import run_all
 from projbank.vectors import read_rows, row_blocks
 
 _BLOCK_BYTES = 96 << 20
+_RUN = 4
+"""Blocks that a block is multiplied with in one go."""
 
 
 def nearest_neighbors(
@@ -65,24 +67,27 @@ def nearest_neighbors(
         with locks[a]:
             merge_nearest(dots, squares[0], squares[1], start, first, distances[start:stop], ids[start:stop])
 
-    def multiply(a: int, b: int) -> None:
+    def multiply(a: int, others: range) -> int:
         left, left_squares = centered(a)
-        right, right_squares = (left, left_squares) if a == b else centered(b)
-        dots = left @ right.T
-        offer(a, dots, [left_squares, right_squares], b)
-        if a != b:
-            offer(b, np.ascontiguousarray(dots.T), [right_squares, left_squares], a)
-        if gram is not None:
-            gram[slice(*blocks[a]), slice(*blocks[b])] = dots
-            gram[slice(*blocks[b]), slice(*blocks[a])] = dots.T
+        for b in others:
+            right, right_squares = (left, left_squares) if a == b else centered(b)
+            dots = left @ right.T
+            offer(a, dots, [left_squares, right_squares], b)
+            if a != b:
+                offer(b, np.ascontiguousarray(dots.T), [right_squares, left_squares], a)
+            if gram is not None:
+                gram[slice(*blocks[a]), slice(*blocks[b])] = dots
+                gram[slice(*blocks[b]), slice(*blocks[a])] = dots.T
+        return len(others)
 
-    pairs = [(a, b) for a in range(len(blocks)) for b in range(a, len(blocks))]
+    n_blocks = len(blocks)
+    calls = [(a, range(b, min(b + _RUN, n_blocks))) for a in range(n_blocks) for b in range(a, n_blocks, _RUN)]
     with (
         threadpool_limits(1, user_api="blas"),
-        progress("nearest neighbours", len(pairs), verbose) as advance,
+        progress("nearest neighbours", n_blocks * (n_blocks + 1) // 2, verbose) as advance,
     ):
-        for _ in run_all(multiply, pairs, n_threads):
-            advance(1)
+        for done in run_all(multiply, calls, n_threads):
+            advance(done)
     return ids
 
 

@@ -36,10 +36,10 @@ def literal_choice(candidates, scores, room):
 @pytest.mark.parametrize("seed", range(4))
 def test_filling_agrees_with_the_literal_choice(seed):
     rng = np.random.default_rng(seed)
-    candidates = rng.integers(0, 7, (3, 40)).astype(np.int32)
-    scores = rng.random((3, 40)).astype(np.float32)
+    candidates = rng.integers(0, 7, (40, 3)).astype(np.int32)
+    scores = rng.random((40, 3)).astype(np.float32)
     room = np.bincount(np.arange(40) % 7)
-    expected = literal_choice(candidates, scores, room)
+    expected = literal_choice(candidates.T, scores.T, room)
     result = groups._fill(candidates, scores, room, rng)
     settled = expected >= 0
     assert 0 < settled.sum() < 40 or settled.all()

@@ -87,13 +87,13 @@ def choose_groups(
     places = (np.arange(n_assign * n_features).reshape(n_assign, n_features) % n_bits).astype(np.int32)
     n_candidates = min(n_bits, max(_CANDIDATES[0] // n_assign, _CANDIDATES[1]))
     for plane in range(n_assign):
-        candidates = np.stack([rng.permutation(places[plane]) for _ in range(n_candidates)])
+        candidates = rng.integers(0, n_bits, (n_features, n_candidates), dtype=np.int32)
         scores = np.empty(candidates.shape, np.float32)
         for start, stop in split_rows(n_features, _COLUMNS):
-            products = np.abs(directions @ loadings[:, start:stop])
-            scores[:, start:stop] = np.take_along_axis(products, candidates[:, start:stop], axis=0)
+            products = np.abs(loadings[:, start:stop].T @ directions.T)
+            scores[start:stop] = np.take_along_axis(products, candidates[start:stop], axis=1)
         for earlier in labels[:plane]:
-            scores[candidates == earlier] = -1
+            scores[candidates == earlier[:, None]] = -1
         labels[plane] = _fill(candidates, scores, np.bincount(places[plane], minlength=n_bits), rng)
     labels = separate_labels(labels, n_bits)
     for plane in range(n_assign):
@@ -105,21 +105,21 @@ def choose_groups(
 def _fill(
     candidates: NDArray[np.int32], scores: Floats, room: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Give each column a group: its best candidate with room, or any place that is left in the end.
+    """Give each row a group: its best candidate with room, or any place that is left in the end.
 
-    candidates, scores (c, D); room (n_bits,), D places in all.
+    candidates, scores (D, c); room (n_bits,), D places in all.
     """
-    order = np.argsort(-scores, axis=0, kind="stable")
-    candidates = np.take_along_axis(candidates, order, axis=0)
-    scores = np.take_along_axis(scores, order, axis=0)
-    labels = np.full(candidates.shape[1], -1, np.int64)
+    order = np.argsort(-scores, axis=1, kind="stable")
+    labels = np.full(len(candidates), -1, np.int64)
     room = room.copy()
-    for wishes, score in zip(candidates, scores, strict=True):
-        asking = np.flatnonzero((labels < 0) & (score >= 0))
-        asking = asking[np.lexsort((-score[asking], wishes[asking]))]
-        group = wishes[asking]
-        place = np.arange(len(group)) - np.searchsorted(group, group)
-        accepted = place < room[group]
+    for turn in order.T:
+        asking = np.flatnonzero(labels < 0)
+        score = scores[asking, turn[asking]]
+        asking, score = asking[score >= 0], score[score >= 0]
+        group = candidates[asking, turn[asking]]
+        queue = np.lexsort((-score, group))
+        asking, group = asking[queue], group[queue]
+        accepted = np.arange(len(group)) - np.searchsorted(group, group) < room[group]
         labels[asking[accepted]] = group[accepted]
         room -= np.bincount(group[accepted], minlength=len(room))
     left = np.flatnonzero(labels < 0)

@@ -22,6 +22,8 @@ KEPT = 8_192
 
 _COSINE_SHARE = np.float32(0.1)
 _DECAY = 6.0
+_LARGE = 1 << 26
+"""Multiplications from which a product is worth starting threads for."""
 
 Floats = NDArray[np.float32]
 
@@ -86,23 +88,12 @@ def graded_walk(ids: NDArray[np.int64]) -> sp.csr_array:
 
 def mix(cosines: Floats, walk: sp.csr_array) -> Floats:
     """The target of n vectors in place of their cosines (n, n); walk (n, N): their rows of the graph's step."""
-    blocks = split_rows(len(cosines), 1024)
-    n_pairs = max(1, len(cosines) * (len(cosines) - 1))
-    transposed = walk.T.tocsr()
-
-    def diffusion(start: int, stop: int) -> Floats:
-        steps: Floats = (walk[start:stop] @ transposed).toarray()
-        steps[np.arange(stop - start), np.arange(start, stop)] = 0
-        return steps
-
-    sums = np.array([(d.sum(dtype=np.float64), np.einsum("ij,ij->", d, d)) for d in (diffusion(*b) for b in blocks)])
-    mean, square = sums.sum(axis=0) / n_pairs
-    spread = float(np.sqrt(max(square - mean**2, 0.0)))
+    diffusion, transposed = np.empty_like(cosines), walk.T.tocsr()
+    for start, stop in split_rows(len(cosines), 1024):
+        diffusion[start:stop] = (walk[start:stop] @ transposed).toarray()
     target = standardise(cosines)
     target *= _COSINE_SHARE
-    if spread > 0:
-        for start, stop in blocks:
-            target[start:stop] += (1 - _COSINE_SHARE) / np.float32(spread) * diffusion(start, stop)
+    target += (1 - _COSINE_SHARE) * standardise(diffusion)
     return standardise(target)
 
 
@@ -131,7 +122,7 @@ def symmetric_product(A: Floats, n_threads: int) -> Floats:
         out[start:stop, start:] = A[start:stop] @ A[start:].T
         out[stop:, start:stop] = out[start:stop, stop:].T
 
-    for _ in run_all(multiply, split_rows(len(A), 128), n_threads):
+    for _ in run_all(multiply, split_rows(len(A), 128), n_threads if A.size * len(A) > _LARGE else 1):
         pass
     return out
 
@@ -143,6 +134,6 @@ def product(A: Floats, B: Floats, n_threads: int) -> Floats:
     def multiply(start: int, stop: int) -> None:
         np.matmul(A[start:stop], B, out=out[start:stop])
 
-    for _ in run_all(multiply, split_rows(len(A), 128), n_threads):
+    for _ in run_all(multiply, split_rows(len(A), 128), n_threads if A.size * B.shape[1] > _LARGE else 1):
         pass
     return out
