@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from projbank.coding import Bank
 from projbank.estimator import BankCoder
-from projbank.grouping import LEARNT_GROUPINGS, group_columns, groups_per_dimension, resolve_grouping
+from projbank.grouping import group_columns, groups_per_dimension, resolve_grouping
 from projbank.learning import joint, paper
-from projbank.learning.groups import FEWEST, learn_groups
 from projbank.learning.target import SimilarityTarget
 from projbank.modelfile import ModelFileError
 from projbank.neighbors import nearest_neighbors, positive_pairs
@@ -168,9 +167,8 @@ class ProjectionBank(BankCoder):
             n_assign = joint.groups_for_sparse(nonzeros_per_row(X), n_bits, n_features)
             grouping = grouping if n_assign == 1 else f"soft-{grouping}"
         settings = {"seed": seed, "max_iter": self.max_iter, "n_threads": n_threads, "verbose": self.verbose}
-        rng = np.random.default_rng(seed)
         if self.solver == "paper":
-            labels = self._group(X, grouping, n_bits, n_assign, rng, n_threads)
+            labels = self._group(X, grouping, n_bits, n_assign, np.random.default_rng(seed), n_threads)
             graph = positive_pairs(nearest_neighbors(X, n_neighbors, means, n_threads=n_threads, verbose=self.verbose))
             if labels.ndim == 2:
                 X, means = RepeatedRows(X, len(labels)), np.tile(means, len(labels))
@@ -180,26 +178,9 @@ class ProjectionBank(BankCoder):
             curve = curves.mean(axis=0)
         else:
             target = SimilarityTarget(X, means, n_neighbors, n_threads=n_threads, verbose=self.verbose)
-            free, signs = joint.hold_back(n_samples, seed)[1], None
-            if isinstance(grouping, str) and grouping in LEARNT_GROUPINGS and len(free) >= FEWEST:
-                labels, signs = learn_groups(
-                    X,
-                    free,
-                    target,
-                    means,
-                    deviations,
-                    n_bits=n_bits,
-                    n_assign=n_assign,
-                    seed=seed,
-                    n_threads=n_threads,
-                )
-                if grouping == "learnt":
-                    labels, signs = labels[0], signs[0]
-                self._tell_groups(labels, n_bits)
-            else:
-                if isinstance(grouping, str):
-                    grouping = grouping.replace("learnt", "random")
-                labels = self._group(X, grouping, n_bits, n_assign, rng, n_threads)
+            labels, signs = self._joint_groups(
+                X, grouping, target, (means, deviations), n_bits, n_assign, seed, n_threads
+            )
             deviation = float(np.sqrt(np.mean(deviations**2)))
             if self.solver == "random":
                 settings["max_iter"] = 0

@@ -12,8 +12,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from projbank.codes import code_bytes
-from projbank.grouping import check_grouping, group_dimensions
+from projbank.grouping import LEARNT_GROUPINGS, check_grouping, group_dimensions
+from projbank.learning.groups import FEWEST, learn_groups
+from projbank.learning.joint import hold_back
 from projbank.learning.paper import INITS
+from projbank.learning.target import SimilarityTarget
 from projbank.modelfile import ModelFile
 from projbank.params import check_choice, check_int, check_positive
 from projbank.progress import say
@@ -102,7 +105,7 @@ class BankCoder(RowCoder):
     def _code(self, X: Any, out: NDArray[Any]) -> None:
         self._bank.write(X, out, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
 
-    def _check_shared_parameters(self, learnt: bool = False) -> None:
+    def _check_shared_parameters(self, *, learnt: bool) -> None:
         if not (isinstance(self.n_bits, str) and self.n_bits == "auto"):
             check_int(self, "n_bits", self.n_bits, 1)
         check_grouping(self, learnt)
@@ -149,6 +152,31 @@ class BankCoder(RowCoder):
         )
         self._tell_groups(labels, n_bits)
         return labels
+
+    def _joint_groups(
+        self,
+        X: Any,
+        grouping: str | ArrayLike,
+        target: SimilarityTarget,
+        statistics: tuple[NDArray[np.float64], NDArray[np.float64]],
+        n_bits: int,
+        n_assign: int,
+        seed: int,
+        n_threads: int,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32] | None]:
+        """Groups for the joint learner, and signs to start from where the groups are learnt."""
+        if isinstance(grouping, str) and grouping in LEARNT_GROUPINGS:
+            _, free = hold_back(X.shape[0], seed)
+            if len(free) >= FEWEST:
+                labels, signs = learn_groups(
+                    X, free, target, *statistics, n_bits=n_bits, n_assign=n_assign, seed=seed, n_threads=n_threads
+                )
+                if grouping == "learnt":
+                    labels, signs = labels[0], signs[0]
+                self._tell_groups(labels, n_bits)
+                return labels, signs
+            grouping = grouping.replace("learnt", "random")
+        return self._group(X, grouping, n_bits, n_assign, np.random.default_rng(seed), n_threads), None
 
     def _tell_groups(self, labels: NDArray[np.int32], n_bits: int) -> None:
         sizes = np.bincount(labels.ravel())

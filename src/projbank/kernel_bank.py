@@ -16,6 +16,7 @@ from projbank.kernel_coding import Groups, KernelBank, KernelFunction, Scaling
 from projbank.learning import kernel as kernel_learning
 from projbank.learning import kernel_joint
 from projbank.learning.landmarks import reduce_basis
+from projbank.learning.target import SimilarityTarget
 from projbank.modelfile import ModelFileError
 from projbank.neighbors import nearest_neighbors, positive_pairs
 from projbank.params import check_choice, check_int, check_positive, reject
@@ -25,7 +26,7 @@ from projbank.vectors import column_statistics, take_rows
 
 KERNELS = ("rbf", "poly", "linear")
 SOLVERS = ("paper", "joint")
-AUTO_GROUPING = {"paper": "kmeans", "joint": "random"}
+AUTO_GROUPING = {"paper": "kmeans", "joint": "learnt"}
 JOINT_LANDMARKS = 64
 
 
@@ -64,8 +65,8 @@ class KernelProjectionBank(BankCoder):
         solver, which always has landmarks.
     landmark_width : float
         Width of the landmarks' RBF kernels, in units of sigma; above 1 where sigma is narrow (paper's solver).
-    grouping : {"auto", "kmeans", "random", "contiguous", "soft", "soft-kmeans", "soft-random"} or array of int
-        Which dimensions share a bit, as for `ProjectionBank`. "auto": k-means, as in the paper; random for the joint
+    grouping : {"auto", "learnt", "kmeans", "random", "contiguous", "soft", "soft-..."} or array of int
+        Which dimensions share a bit, as for `ProjectionBank`. "auto": k-means, as in the paper; "learnt" for the joint
         solver.
     n_assign : int
         Groups that each dimension serves under a soft grouping.
@@ -206,7 +207,13 @@ class KernelProjectionBank(BankCoder):
 
         means, deviations = column_statistics(X)
         grouping = resolve_grouping(self.grouping, AUTO_GROUPING[self.solver])
-        labels = self._group(X, grouping, n_bits, n_assign, rng, n_threads)
+        target, signs = None, None
+        if self.solver == "joint":
+            target = SimilarityTarget(X, means, n_neighbors, n_threads=n_threads, verbose=self.verbose)
+            statistics = means, deviations
+            labels, signs = self._joint_groups(X, grouping, target, statistics, n_bits, n_assign, seed, n_threads)
+        else:
+            labels = self._group(X, grouping, n_bits, n_assign, rng, n_threads)
         groups = Groups.from_labels(labels, n_bits)
         chosen = np.sort(rng.choice(n_samples, n_basis, replace=False))
         basis = np.empty((n_basis, n_features), np.float32)
@@ -216,7 +223,7 @@ class KernelProjectionBank(BankCoder):
         self.means_ = means.astype(np.float32)
         self.basis_, self.landmarks_ = basis, np.empty((0, 0), np.float32)
         self.scales_ = self._scales(basis, groups, n_threads)
-        if self.solver == "paper":
+        if target is None:
             ids = nearest_neighbors(X, n_neighbors, means, n_threads=n_threads, verbose=self.verbose)
             graph = positive_pairs(ids)[chosen][:, chosen]
             graph.sort_indices()
@@ -228,12 +235,13 @@ class KernelProjectionBank(BankCoder):
                 X,
                 labels,
                 groups,
+                target,
                 scaling,
                 basis,
                 means,
+                signs=signs,
                 deviation=float(np.sqrt(np.mean(deviations**2))),
                 n_landmarks=min(self.n_landmarks or JOINT_LANDMARKS, n_basis),
-                n_neighbors=n_neighbors,
                 max_iter=self.max_iter,
                 seed=seed,
                 n_threads=n_threads,
@@ -299,7 +307,7 @@ class KernelProjectionBank(BankCoder):
         self.basis_ = self.basis_[:0]
 
     def _check_parameters(self) -> None:
-        self._check_shared_parameters()
+        self._check_shared_parameters(learnt=self.solver == "joint")
         check_choice(self, "solver", self.solver, SOLVERS)
         if not callable(self.kernel):
             check_choice(self, "kernel", self.kernel, KERNELS)

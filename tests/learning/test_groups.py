@@ -104,7 +104,7 @@ def test_held_back_vectors_do_not_shape_the_groups(monkeypatch):
     X = clustered(np.random.default_rng(5), 400, 60)
     seen = []
     monkeypatch.setattr(
-        "projbank.bank.learn_groups", lambda *args, **kw: seen.append(args[1]) or learn_groups(*args, **kw)
+        "projbank.estimator.learn_groups", lambda *args, **kw: seen.append(args[1]) or learn_groups(*args, **kw)
     )
     ProjectionBank(8, n_neighbors=10, max_iter=1, random_state=3).fit(X)
     held, free = joint.hold_back(400, ProjectionBank(random_state=3)._seed())
@@ -138,7 +138,7 @@ def test_constant_dimensions_and_equal_vectors_give_no_nan():
         assert np.bincount(bank.labels_).min() >= 6
 
 
-def test_learnt_groups_need_the_joint_solver_of_the_linear_bank():
+def test_learnt_groups_need_the_joint_solver():
     X = clustered(np.random.default_rng(9), 80, 40)
     for bank in (
         ProjectionBank(4, solver="paper", grouping="learnt"),

@@ -116,13 +116,14 @@ def learn_bank(
     X: Any,
     labels: NDArray[np.int32],
     groups: Groups,
+    target: SimilarityTarget,
     scaling: Scaling,
     rows: Floats,
     means: NDArray[np.float64],
     *,
+    signs: Floats | None,
     deviation: float,
     n_landmarks: int,
-    n_neighbors: int,
     max_iter: int,
     seed: int,
     n_threads: int = 1,
@@ -134,10 +135,11 @@ def learn_bank(
     ----------
     X : (n, D) training data
     labels : group of each dimension, as the linear learner takes them
-    groups, scaling : the same groups as lists of columns, and the form of their kernels
+    groups, target, scaling : the same groups as lists of columns, what codes should follow, and the form of kernels
     rows : (n_basis, D) samples from which landmarks, means and axes of the kernels are taken
     means, deviation : means of the data, and the root mean square of the centred data
-    n_landmarks, n_neighbors, max_iter, seed : see `KernelProjectionBank`
+    signs : where the linear weights start, shaped as labels; random if not given
+    n_landmarks, max_iter, seed : see `KernelProjectionBank`
 
     Returns
     -------
@@ -147,9 +149,8 @@ def learn_bank(
     curve : loss of the kernels' part, as `learn` gives it
     """
     settings: dict[str, Any] = {"seed": seed, "n_threads": n_threads, "verbose": verbose}
-    target = SimilarityTarget(X, means, n_neighbors, n_threads=n_threads, verbose=verbose)
     weights, _, _ = joint.learn(
-        X, labels, target, means, deviation=deviation, n_bits=len(groups), max_iter=max_iter, **settings
+        X, labels, target, means, deviation=deviation, n_bits=len(groups), max_iter=max_iter, signs=signs, **settings
     )
     order = np.argsort(labels.T.ravel(), kind="stable")  # that of the groups' columns
     matrix = sp.csr_array((weights.T.ravel()[order], groups.columns, groups.indptr), shape=(len(groups), X.shape[1]))
