@@ -56,7 +56,7 @@ def test_the_asymmetric_score_is_that_of_whole_rankings(digits):
     X, y = digits
     held, labels = X[400:], y[400:]
     bank = quick().fit(X[:400])
-    _, ids = HammingIndex(bank.transform(held), n_bits=32).search(bank.decision_function(held), len(held))
+    _, ids = HammingIndex(bank.transform(held), n_bits=32).search(bank.query_values(held), len(held))
     right = [np.mean(labels[[j for j in row if j != q][:5]] == labels[q]) for q, row in enumerate(ids)]
     assert retrieval_scorer(5, asymmetric=True)(bank, held, labels) == pytest.approx(np.mean(right), abs=1e-12)
 

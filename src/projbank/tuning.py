@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from projbank.methods import search
+from projbank.methods.search import query_values, search
 from projbank.metrics import neighbor_recall, precision_at_k
 from projbank.neighbors import nearest_neighbors
 from projbank.params import check_int
@@ -57,7 +57,7 @@ class RetrievalScorer:
         if getattr(estimator, "distance", "hamming") != "hamming":
             return search(estimator, _rows(X, queries), codes, k, n_jobs=n_jobs)[1]
         if self.asymmetric:
-            margins = estimator.decision_function(_rows(X, queries))
+            margins = query_values(estimator, _rows(X, queries))
             return HammingIndex(codes, n_bits=margins.shape[1]).search(margins, k, n_jobs=n_jobs)[1]
         return HammingIndex(codes).search(codes[queries], k, n_jobs=n_jobs)[1]
 

@@ -192,7 +192,9 @@ def test_the_best_weights_for_held_back_vectors_are_kept(monkeypatch):
 
     monkeypatch.setattr(joint._Referee, "judge", spy)
     bank = ProjectionBank(16, n_neighbors=20, max_iter=60).fit(X)
-    np.testing.assert_array_equal(bank.weights_, seen[-1])
+    scales = np.bincount(bank.labels_, seen[-1] / bank.weights_) / bank.group_sizes_  # one for each bit
+    assert (scales > 0).all()
+    np.testing.assert_allclose(bank.weights_ * scales[bank.labels_], seen[-1], rtol=1e-5)
 
 
 def test_few_vectors_are_all_learnt_from():
@@ -202,3 +204,13 @@ def test_few_vectors_are_all_learnt_from():
     held, free = joint.hold_back(1003, 0)
     assert len(held) == 100
     np.testing.assert_array_equal(np.sort(np.concatenate([held, free])), np.arange(1003))
+
+
+def test_margins_have_deviation_one_and_queries_are_their_tanh():
+    X = clustered(np.random.default_rng(10), 500, 200)
+    bank = ProjectionBank(24, n_neighbors=20).fit(X)
+    margins = bank.decision_function(X)
+    np.testing.assert_allclose(margins.std(axis=0), 1, atol=0.15)
+    np.testing.assert_allclose(bank.query_values(X), np.tanh(margins), rtol=1e-6)
+    plain = ProjectionBank(24, solver="paper", n_neighbors=20, max_iter=3).fit(X)
+    np.testing.assert_array_equal(plain.query_values(X), plain.decision_function(X))

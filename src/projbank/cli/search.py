@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
@@ -119,6 +120,7 @@ class _Queries(NamedTuple):
 def _open_queries(
     path: Path, bank: Path | None, n_bits: int, as_margins: bool, dataset: str | None, jobs: int | None
 ) -> _Queries:
+    from projbank.methods.search import query_values
     from projbank.modelfile import load
     from projbank.vectors import open_array, open_vectors
 
@@ -138,7 +140,7 @@ def _open_queries(
     if model.n_bits_ != n_bits:
         raise ValueError(f"{bank}: makes codes of {model.n_bits_} bits, but the index holds codes of {n_bits} bits.")
     model.set_params(n_jobs=jobs, verbose=0)
-    code = model.decision_function if as_margins else model.transform
+    code = partial(query_values, model) if as_margins else model.transform
     return _Queries(X.shape[0], as_margins, lambda start, stop: code(X[start:stop]), X)
 
 

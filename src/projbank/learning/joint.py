@@ -70,7 +70,7 @@ def learn(
 
     Returns
     -------
-    weights : float32, shaped as labels
+    weights : float32, shaped as labels; each bit's margins have deviation 1, about, if anything was learnt
     biases : (n_bits,) float32
     curve : (n_iter + 1,) loss of a batch at the start, then the mean loss of each iteration's batches
     """
@@ -106,6 +106,9 @@ def learn(
                     say(f"stopped after {t + 1} iterations: the held-back vectors gain no more", verbose)
                     break
         referee.restore()
+        if max_iter:
+            take_rows(X, free[: len(rows)], rows)
+            bank.scale_margins(rows)
     return bank.unit * bank.weights, bank.biases(), np.array(curve)
 
 
@@ -177,6 +180,13 @@ class _LearntBank:
     def margins(self, rows: Floats) -> Floats:
         bank = Bank(self._flat_labels, (self.unit * self.weights).T.ravel(), self.biases())
         return bank.margins(rows, n_threads=self._n_threads)
+
+    def scale_margins(self, rows: Floats) -> None:
+        """Give the margins of each bit deviation 1 over the rows; no bit changes by that."""
+        spreads = self.margins(rows).std(axis=0)
+        spreads[spreads == 0] = 1
+        self.weights /= spreads[self._labels]
+        self.offsets /= spreads
 
     def gradient(self, rows: Floats, slopes: Floats) -> tuple[Floats, Floats]:
         """Gradients in weights and offsets."""

@@ -22,7 +22,7 @@ def search(
     queries : (n, D) vectors; they are coded here
     codes : (N, width) what `method.transform` gave for the gallery
     k : neighbours
-    asymmetric : compare the queries' margins with the stored bits (methods of "hamming" distance)
+    asymmetric : compare real-valued queries with the stored bits (methods of "hamming" distance)
     n_jobs : threads
 
     Returns
@@ -34,12 +34,17 @@ def search(
     if asymmetric and method.distance != "hamming":
         raise ValueError(f"asymmetric search is for binary codes. Got a method of distance {method.distance!r}.")
     if method.distance == "hamming":
-        points = method.decision_function(queries) if asymmetric else method.transform(queries)
+        points = query_values(method, queries) if asymmetric else method.transform(queries)
         return HammingIndex(codes, n_bits=method.n_bits_).search(points, k, n_jobs=n_jobs)
     with faiss_threads(n_jobs):
         if method.distance == "adc":
             return method.search_codes(queries, codes, k)
         return nearest_vectors(method.transform(queries), codes, k)
+
+
+def query_values(method: Any, queries: Any) -> NDArray[np.float32]:
+    """Real-valued queries of a method of binary codes: its own kind, or the margins."""
+    return getattr(method, "query_values", method.decision_function)(queries)
 
 
 def nearest_vectors(queries: NDArray[np.float32], gallery: NDArray[np.float32], k: int) -> tuple[NDArray, NDArray]:
