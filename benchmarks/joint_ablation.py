@@ -17,6 +17,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import scipy.sparse as sp
 
 from benchmarks.common import RESULTS, write_result
 from projbank import HammingIndex, ProjectionBank
@@ -58,6 +59,16 @@ def altered_loss(
     return code_loss
 
 
+def better_rank_walk(ids: Any) -> Any:
+    """`target.graded_walk` where an edge weighs what the better of its two ranks gives, not their mean."""
+    n_rows, k = ids.shape
+    weights = np.tile(np.exp(-target._DECAY * np.arange(k) / k).astype(np.float32), n_rows)
+    graph = sp.csr_array((weights, ids.ravel(), np.arange(0, ids.size + 1, k)), shape=(n_rows, n_rows))
+    graph = graph.maximum(graph.T) + sp.eye_array(n_rows, dtype=np.float32)
+    roots = sp.diags_array(1 / np.sqrt(graph.sum(axis=1)))
+    return sp.csr_array(roots @ graph @ roots, dtype=np.float32)
+
+
 def interleaved(deviations: Any, n_bits: int) -> Any:
     """Dimensions by deviation, dealt to all groups in turn: every group has some of each size."""
     labels = np.empty(len(deviations), np.int32)
@@ -79,10 +90,20 @@ def balanced_kmeans(labels: Any, n_bits: int) -> Any:
 
 def variants(deviations: Any, n_bits: int) -> Iterator[tuple[str, dict[str, Any], Patches]]:
     """Name, parameters of the bank, and what is patched."""
+    former = {
+        "target._COSINE_SHARE": np.float32(0.25),
+        "target._DECAY": 4.0,
+        "target.graded_walk": better_rank_walk,
+        "joint._PATIENCE": 6,
+    }
     yield "as it is", {}, {}
     yield "nothing learnt (random signs)", {"solver": "random"}, {}
-    yield "grouping: hard random groups", {"grouping": "random"}, {}
-    yield "grouping: soft, 2 groups per dimension", {"grouping": "soft", "n_assign": 2}, {}
+    yield "grouping: one learnt group per dimension", {"grouping": "learnt"}, {}
+    yield "grouping: learnt, the best of all bits", {}, {"groups._CANDIDATES": (n_bits, n_bits)}
+    yield "grouping: learnt, the best of 16 random bits", {}, {"groups._CANDIDATES": (16, 16)}
+    yield "grouping: soft, 2 learnt groups per dimension", {"grouping": "soft", "n_assign": 2}, {}
+    yield "grouping: random", {"grouping": "random"}, {}
+    yield "grouping: random, target and patience of 0.6", {"grouping": "random"}, former
     yield "grouping: interleaved by deviation", {"grouping": interleaved(deviations, n_bits)}, {}
     yield "grouping: k-means", {"grouping": "kmeans"}, {}
     yield "grouping: k-means, equal sizes", {"grouping": "balanced"}, {}
@@ -90,6 +111,9 @@ def variants(deviations: Any, n_bits: int) -> Iterator[tuple[str, dict[str, Any]
     yield "target: cosine only", {}, {"target._COSINE_SHARE": np.float32(1)}
     yield "target: half cosine, half diffusion", {}, {"target._COSINE_SHARE": np.float32(0.5)}
     yield "target: diffusion only", {}, {"target._COSINE_SHARE": np.float32(0)}
+    yield "target: the better of two ranks", {}, {"target.graded_walk": better_rank_walk}
+    yield "target: about 25 neighbours (decay 4)", {}, {"target._DECAY": 4.0}
+    yield "target: about 10 neighbours (decay 10)", {}, {"target._DECAY": 10.0}
     yield "target: neighbours weigh alike", {}, {"target._DECAY": 0.0}
     yield "target: 30 neighbours that weigh alike", {"n_neighbors": 30}, {"target._DECAY": 0.0}
     yield "objective: no balance", {}, {"joint.code_loss": altered_loss(balance=0)}
@@ -143,12 +167,11 @@ def main() -> None:
             bank = ProjectionBank(n_bits, **params).fit(training)
         seconds = time.perf_counter() - start
         index = HammingIndex(bank.transform(gallery), n_bits=n_bits)
-        margins = bank.decision_function(queries) / (bank.decision_function(training[:1000]).std(axis=0) + 1e-12)
         row = {
             "variant": name,
             "bits": n_bits,
             "hamming": precision(index.search(bank.transform(queries), k=options.k)[1]),
-            "asymmetric": precision(index.search(margins, k=options.k)[1]),
+            "asymmetric": precision(index.search(bank.query_values(queries), k=options.k)[1]),
             "iterations": bank.n_iter_,
             "groups per dimension": 1 if bank.labels_.ndim == 1 else len(bank.labels_),
             "seconds": round(seconds, 1),
