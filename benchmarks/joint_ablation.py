@@ -103,7 +103,7 @@ def variants(deviations: Any, n_bits: int) -> Iterator[tuple[str, dict[str, Any]
     yield "grouping: learnt, the best of 16 random bits", {}, {"groups._CANDIDATES": (16, 16)}
     yield "grouping: soft, 2 learnt groups per dimension", {"grouping": "soft", "n_assign": 2}, {}
     yield "grouping: random", {"grouping": "random"}, {}
-    yield "grouping: random, target and patience of 0.6", {"grouping": "random"}, former
+    yield "grouping: random, former target and patience", {"grouping": "random"}, former
     yield "grouping: interleaved by deviation", {"grouping": interleaved(deviations, n_bits)}, {}
     yield "grouping: k-means", {"grouping": "kmeans"}, {}
     yield "grouping: k-means, equal sizes", {"grouping": "balanced"}, {}
