@@ -43,3 +43,19 @@ def test_an_error_stops_the_rest(n_threads):
 def test_work_is_spread_over_threads():
     meeting = threading.Barrier(2, timeout=30)
     assert len(list(run_all(lambda _: meeting.wait(), [(0,), (1,)], 2))) == 2
+
+
+def test_of_several_errors_the_earliest_call_s_is_raised():
+    late = threading.Event()
+
+    def work(i):
+        if i == 0:
+            late.wait(30)
+        else:
+            late.set()
+        raise ValueError(f"call {i}")
+
+    for _ in range(20):
+        late.clear()
+        with pytest.raises(ValueError, match="call 0"):
+            list(run_all(work, [(0,), (1,)], 2))

@@ -34,41 +34,58 @@ def split_rows(n_rows: int, rows_per_block: int) -> list[tuple[int, int]]:
 
 
 def run_all(function: Callable[..., T], calls: Sequence[tuple[Any, ...]], n_threads: int) -> Iterator[T]:
-    """Yield ``function(*call)`` for each call, as they finish; the first error stops the rest.
+    """Yield ``function(*call)`` for each call, as they finish; an error stops the rest.
 
     Kernels and BLAS release the GIL, so plain threads use all cores and share memory. Each takes the next call from
-    one list as soon as it is free. Threads live as long as one run: nothing is left idle, and fork is safe.
+    one list as soon as it is free. Of several errors that of the earliest call is raised, whichever came first. Threads
+    live as long as one run: nothing is left idle, and fork is safe.
     """
     if n_threads == 1 or len(calls) <= 1:
         for call in calls:
             yield function(*call)
         return
-    todo = deque(calls)
-    finished: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
+    todo = deque(enumerate(calls))
+    finished: SimpleQueue[tuple[int, Any, BaseException | None]] = SimpleQueue()
 
     def work() -> None:
         while True:
             try:
-                call = todo.popleft()
+                place, call = todo.popleft()
             except IndexError:
                 return
             try:
-                finished.put((True, function(*call)))
+                finished.put((place, function(*call), None))
             except BaseException as error:  # raised again where the results are awaited
                 todo.clear()
-                finished.put((False, error))
+                finished.put((place, None, error))
 
     threads = [Thread(target=work) for _ in range(min(n_threads, len(calls)))]
     try:
         for thread in threads:
             thread.start()
         for _ in calls:
-            good, value = finished.get()
-            if not good:
-                raise value
+            place, value, error = finished.get()
+            if error is not None:
+                raise _earliest(place, error, threads, finished)
             yield value
     finally:
         todo.clear()  # after an error or Ctrl-C, calls under way end, no other begins
         for thread in threads:
             if thread.ident is not None:
                 thread.join()
+
+
+def _earliest(
+    place: int,
+    error: BaseException,
+    threads: list[Thread],
+    finished: SimpleQueue[tuple[int, Any, BaseException | None]],
+) -> BaseException:
+    """Wait for the calls under way; the error of the earliest of them that failed, or the given one."""
+    for thread in threads:
+        thread.join()
+    while not finished.empty():
+        other, _, failure = finished.get()
+        if failure is not None and other < place:
+            place, error = other, failure
+    return error
