@@ -109,19 +109,21 @@ def _fill(
 
     candidates, scores (D, c); room (n_bits,), D places in all.
     """
-    order = np.argsort(-scores, axis=1, kind="stable")
     labels = np.full(len(candidates), -1, np.int64)
-    room = room.copy()
-    for turn in order.T:
-        asking = np.flatnonzero(labels < 0)
-        score = scores[asking, turn[asking]]
-        asking, score = asking[score >= 0], score[score >= 0]
-        group = candidates[asking, turn[asking]]
+    room, scores = room.copy(), scores.copy()
+    asking = np.arange(len(candidates))
+    while len(asking):
+        best = scores[asking].argmax(axis=1)
+        score = scores[asking, best]
+        scores[asking, best] = -1  # each is asked once
+        asking, best, score = asking[score >= 0], best[score >= 0], score[score >= 0]
+        group = candidates[asking, best]
         queue = np.lexsort((-score, group))
         asking, group = asking[queue], group[queue]
         accepted = np.arange(len(group)) - np.searchsorted(group, group) < room[group]
         labels[asking[accepted]] = group[accepted]
         room -= np.bincount(group[accepted], minlength=len(room))
+        asking = np.sort(asking[~accepted])
     left = np.flatnonzero(labels < 0)
     labels[left] = rng.permutation(np.repeat(np.arange(len(room)), room))
     return labels

@@ -132,15 +132,21 @@ def code_loss(F: Floats, target: Floats, n_threads: int = 1) -> tuple[float, Flo
     """
     n, d = F.shape
     sharpness = 1 / np.maximum(F.std(axis=0), np.finfo(np.float32).tiny)
-    H = np.tanh(F * sharpness)
+    H = F * sharpness
+    np.tanh(H, out=H)
     S, spread = center_pairs(symmetric_product(H, n_threads) / np.float32(d))
     spread = max(spread, 1e-12)
     n_pairs = n * (n - 1)
     correlation = np.einsum("ij,ij->", S, target, dtype=np.float64) / (n_pairs * spread)
     balance = H.mean(axis=0, dtype=np.float64)
     pull = (S * np.float32(correlation / spread) - target) * np.float32(1 / (n_pairs * spread))
-    slopes = product(pull, H, n_threads) * np.float32(2 / d) + (balance * (2 / (n * d))).astype(np.float32)
-    slopes *= (1 - H * H) * sharpness
+    pull *= np.float32(2 / d)
+    slopes = product(pull, H, n_threads)
+    slopes += (balance * (2 / (n * d))).astype(np.float32)
+    H *= H
+    np.subtract(1, H, out=H)
+    H *= sharpness
+    slopes *= H
     return float(1 - correlation + np.mean(balance**2)), slopes
 
 
