@@ -30,7 +30,7 @@ _COMPONENTS = 64
 _RIDGE = 1.0
 _STEPS, _BATCH, _RATE = 100, 256, 0.03
 _CANDIDATES = (128, 16)
-_COLUMNS = 4096
+_COLUMNS, _PRODUCTS = 4096, 1 << 25
 
 Floats = NDArray[np.float32]
 
@@ -89,7 +89,7 @@ def choose_groups(
     for plane in range(n_assign):
         candidates = rng.integers(0, n_bits, (n_features, n_candidates), dtype=np.int32)
         scores = np.empty(candidates.shape, np.float32)
-        for start, stop in split_rows(n_features, _COLUMNS):
+        for start, stop in split_rows(n_features, max(64, _PRODUCTS // n_bits)):
             products = np.abs(loadings[:, start:stop].T @ directions.T)
             scores[start:stop] = np.take_along_axis(products, candidates[start:stop], axis=1)
         for earlier in labels[:plane]:
