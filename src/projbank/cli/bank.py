@@ -55,8 +55,8 @@ def fit(
     grouping: Annotated[
         str,
         typer.Option(
-            help="auto, learnt, kmeans, random, contiguous, soft, soft-learnt, soft-kmeans, soft-random, or a .npy file "
-            "with the group (or r rows with the groups) of each dimension."
+            help="auto, learnt, kmeans, random, contiguous, soft, soft-learnt, soft-kmeans, soft-random, or a .npy "
+            "file with the group (or r rows with the groups) of each dimension."
         ),
     ] = "auto",
     assign: Annotated[
