@@ -168,6 +168,7 @@ class BankCoder(RowCoder):
         if isinstance(grouping, str) and grouping in LEARNT_GROUPINGS:
             _, free = hold_back(X.shape[0], seed)
             if len(free) >= FEWEST:
+                say(f"learning groups from {len(free)} vectors", self.verbose)
                 labels, signs = learn_groups(
                     X, free, target, *statistics, n_bits=n_bits, n_assign=n_assign, seed=seed, n_threads=n_threads
                 )

@@ -107,7 +107,7 @@ def learn(
                     break
         referee.restore()
         if max_iter:
-            take_rows(X, free[: len(rows)], rows)
+            take_rows(X, np.sort(rng.choice(free, len(rows), replace=False)), rows)
             bank.scale_margins(rows)
     return bank.unit * bank.weights, bank.biases(), np.array(curve)
 
