@@ -5,7 +5,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
 
 from projbank import neighbors
-from projbank.neighbors import nearest_neighbors, positive_pairs
+from projbank.neighbors import centered_rows, nearest_neighbors, positive_pairs
 from tests.reference.paper import pseudo_labels
 
 
@@ -80,3 +80,17 @@ def test_positive_pairs_are_the_papers_pseudo_labels(n, k):
     np.testing.assert_array_equal(np.where(graph.toarray() > 0, 1.0, -1.0), pseudo_labels(X, k))
     assert graph.has_sorted_indices
     assert set(graph.data) == {1.0}
+
+
+@pytest.mark.parametrize("directions", [False, True])
+def test_centered_rows(directions):
+    rng = np.random.default_rng(3)
+    rows, center = rng.standard_normal((5, 65)).astype(np.float32), rng.standard_normal(65).astype(np.float32)
+    rows[2] = center
+    out, squares = centered_rows(rows, center, directions)
+    expected = rows.astype(float) - center
+    if directions:
+        lengths = np.linalg.norm(expected, axis=1, keepdims=True)
+        expected /= np.where(lengths > 0, lengths, 1)
+    np.testing.assert_allclose(out, expected, atol=1e-6)
+    np.testing.assert_allclose(squares, (expected**2).sum(axis=1), rtol=1e-5)

@@ -57,10 +57,7 @@ def nearest_neighbors(
     locks = [threading.Lock() for _ in blocks]
 
     def centered(block: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        rows = read_rows(X, *blocks[block])
-        out, squares = np.empty(rows.shape, np.float32), np.empty(len(rows))
-        center_rows(rows, origin, directions, out, squares)
-        return out, squares
+        return centered_rows(read_rows(X, *blocks[block]), origin, directions)
 
     def offer(a: int, dots: NDArray[np.float32], squares: list[NDArray[np.float64]], b: int) -> None:
         (start, stop), (first, _) = blocks[a], blocks[b]
@@ -89,6 +86,15 @@ def nearest_neighbors(
         for done in run_all(multiply, calls, n_threads):
             advance(done)
     return ids
+
+
+def centered_rows(
+    rows: NDArray[np.float32], center: NDArray[np.float32], directions: bool
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Rows less the centre, scaled to length 1 if `directions` (rows of zeros stay), and their squared lengths."""
+    out, squares = np.empty(rows.shape, np.float32), np.empty(len(rows))
+    center_rows(rows, center, directions, out, squares)
+    return out, squares
 
 
 def positive_pairs(ids: NDArray[np.int64]) -> sp.csr_array:

@@ -125,12 +125,6 @@ def column_statistics(X: Any, name: str = "X") -> tuple[NDArray[np.float64], NDA
     return means, deviations
 
 
-def unit_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Rows scaled to length 1; rows of zeros stay."""
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-    return np.divide(rows, np.where(norms > 0, norms, 1)[:, None], dtype=np.float32)
-
-
 def nonzeros_per_row(X: Any, n_rows: int = 64) -> float:
     """Mean number of values of a row that are not 0, over some rows from all over X."""
     ids = np.unique(np.linspace(0, X.shape[0] - 1, n_rows).astype(np.int64))

@@ -13,9 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from projbank.neighbors import nearest_neighbors
+from projbank.neighbors import centered_rows, nearest_neighbors
 from projbank.threads import run_all, split_rows
-from projbank.vectors import unit_rows
 
 KEPT = 8_192
 """Samples up to which all cosines and the target are kept (half a GiB); above, those of a batch are computed anew."""
@@ -69,7 +68,7 @@ class SimilarityTarget:
         if self._cosines is not None:
             return self._cosines[np.ix_(ids, ids)]
         assert rows is not None
-        return symmetric_product(unit_rows(rows - self._center), self._n_threads)
+        return symmetric_product(centered_rows(rows, self._center, True)[0], self._n_threads)
 
 
 def graded_walk(ids: NDArray[np.int64]) -> sp.csr_array:
