@@ -194,15 +194,6 @@ class ProjectionBank(BankCoder):
         self._derive()
         return self
 
-    def query_values(self, X: Any) -> NDArray[np.float32]:
-        """Queries for an asymmetric search, (n, n_bits) float32: ``index.search(bank.query_values(queries), k=100)``.
-
-        Those of the joint solver are tanh of the margins, which it takes for bits as it learns: with the margins, few
-        large ones would drown the rest. Other solvers' are the margins.
-        """
-        margins = self.decision_function(X)
-        return np.tanh(margins, out=margins) if self.solver == "joint" else margins
-
     def to_csr(self) -> sp.csr_array:
         """The weights as a sparse matrix, (n_bits, D) float32 with ascending columns: margins are ``X W' - biases``."""
         check_is_fitted(self)

@@ -98,6 +98,15 @@ class BankCoder(RowCoder):
         self._code(X, margins)
         return margins
 
+    def query_values(self, X: Any) -> NDArray[np.float32]:
+        """Queries for an asymmetric search, (n, n_bits) float32: ``index.search(bank.query_values(queries), k=100)``.
+
+        Those of the joint solver are tanh of the margins, which it takes for bits as it learns: with the margins, few
+        large ones would drown the rest. Other solvers' are the margins.
+        """
+        margins = self.decision_function(X)
+        return np.tanh(margins, out=margins) if self.solver == "joint" else margins
+
     def write(self, X: Any, out: NDArray[Any]) -> None:
         """Write the codes (`out` of uint8) or margins (float32) of X into an array, e.g. a memory-mapped file."""
         self._code(self._check_rows(X), out)

@@ -26,7 +26,7 @@ from projbank.vectors import column_statistics, take_rows
 
 KERNELS = ("rbf", "poly", "linear")
 SOLVERS = ("paper", "joint")
-AUTO_GROUPING = {"paper": "kmeans", "joint": "random"}
+AUTO_GROUPING = {"paper": "kmeans", "joint": "learnt"}
 JOINT_LANDMARKS = 64
 
 
@@ -66,8 +66,8 @@ class KernelProjectionBank(BankCoder):
     landmark_width : float
         Width of the landmarks' RBF kernels, in units of sigma; above 1 where sigma is narrow (paper's solver).
     grouping : {"auto", "learnt", "kmeans", "random", "contiguous", "soft", "soft-..."} or array of int
-        Which dimensions share a bit, as for `ProjectionBank`. "auto": k-means, as in the paper; random for the joint
-        solver, whose kernels gain nothing from learnt groups (docs/kernel-bank.md).
+        Which dimensions share a bit, as for `ProjectionBank`. "auto": k-means, as in the paper; learnt for the joint
+        solver.
     n_assign : int
         Groups that each dimension serves under a soft grouping.
     n_neighbors : int

@@ -4,7 +4,7 @@ import pytest
 from projbank import KernelProjectionBank, load
 from projbank.codes import unpack
 from projbank.kernel_coding import Groups, KernelBank, Scaling
-from projbank.learning import kernel_joint
+from projbank.learning import joint, kernel_joint
 from projbank.neighbors import nearest_neighbors
 from tests.learning.test_joint import clustered
 from tests.methods.data import digit_products
@@ -113,3 +113,39 @@ def test_a_bank_on_landmarks_is_not_reduced_again():
     bank = quick().fit(clustered(np.random.default_rng(5), 60, 32))
     with pytest.raises(ValueError, match="has 8 landmarks already"):
         bank.reduced(4)
+
+
+def test_held_back_vectors_end_the_learning_and_choose_the_coefficients(monkeypatch, capsys):
+    X = clustered(np.random.default_rng(6), 400, 64)
+    seen = []
+    judge = joint._Referee.judge
+
+    def spy(self):
+        weights, best = self._bank.weights.copy(), self._best
+        told = judge(self)
+        if isinstance(self._bank, kernel_joint.KernelModel) and self._best < best:
+            seen.append((self._bank, weights))
+        return told
+
+    monkeypatch.setattr(joint._Referee, "judge", spy)
+    bank = quick(max_iter=300, verbose=1).fit(X)
+    assert bank.n_iter_ < 300
+    assert (
+        capsys.readouterr().err.count("the held-back vectors gain no more") == 2
+    )  # the linear start's, and the kernels'
+    model, weights = seen[-1]
+    best = np.einsum("pij,pj->pi", model._axes, weights)
+    scales = np.linalg.norm(bank.coefficients_, axis=1) / np.linalg.norm(best, axis=1)  # margins were scaled in the end
+    np.testing.assert_allclose(
+        bank.coefficients_, best * scales[:, None], rtol=1e-3, atol=1e-5 * np.abs(bank.coefficients_).max()
+    )
+
+
+def test_margins_have_deviation_one_and_queries_are_their_tanh():
+    X = clustered(np.random.default_rng(7), 300, 64)
+    bank = quick().fit(X)
+    margins = bank.decision_function(X)
+    np.testing.assert_allclose(margins.std(axis=0), 1, atol=0.15)
+    np.testing.assert_allclose(bank.query_values(X), np.tanh(margins), rtol=1e-6)
+    plain = quick(solver="paper").fit(X)
+    np.testing.assert_array_equal(plain.query_values(X), plain.decision_function(X))

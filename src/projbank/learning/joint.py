@@ -12,7 +12,7 @@ following their target better.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,42 +74,95 @@ def learn(
     biases : (n_bits,) float32
     curve : (n_iter + 1,) loss of a batch at the start, then the mean loss of each iteration's batches
     """
-    held, free = hold_back(X.shape[0], seed)
     rng = np.random.default_rng([seed, 1])
     if signs is None:
         signs = rng.choice(np.array([-1, 1], np.float32), labels.shape)
     bank = _LearntBank(labels, signs, means, deviation, n_bits, n_threads)
-    adam = Adam(bank.weights, bank.offsets)
+    curve = descend(X, bank, target, _RATES, max_iter, seed, rng, n_threads=n_threads, verbose=verbose)
+    return bank.unit * bank.weights, bank.biases(), curve
+
+
+class Model(Protocol):
+    """What is learnt; weights and offsets are changed in place."""
+
+    weights: Floats
+    offsets: Floats
+
+    def margins(self, rows: Floats) -> Floats:
+        """(b, d) margins of a batch."""
+
+    def gradient(self, slopes: Floats) -> tuple[Floats, Floats]:
+        """Gradients in weights and offsets from slopes in the margins, for the batch that `margins` saw last."""
+
+    def scale_margins(self, rows: Floats) -> None:
+        """Give the margins of each bit deviation 1 over the rows; no bit changes by that."""
+
+
+def descend(
+    X: Any,
+    model: Model,
+    target: SimilarityTarget,
+    rates: tuple[float, ...],
+    max_iter: int,
+    seed: int,
+    rng: np.random.Generator,
+    *,
+    n_threads: int = 1,
+    verbose: int = 0,
+) -> NDArray[np.float64]:
+    """Learn a model by Adam on mini-batches until the held-back vectors gain no more; they choose its weights.
+
+    Parameters
+    ----------
+    X : (n, D) training data; mini-batches of rows are read as they are needed
+    model : what is learnt; in the end its margins have deviation 1, about, if anything was learnt
+    target : similarities of the training vectors
+    rates : steps; the next is taken when the held-back vectors stop gaining, and after the last learning ends
+    max_iter : iterations of 4 mini-batches, at most
+    seed, rng : which vectors are held back; draws the mini-batches
+
+    Returns
+    -------
+    curve : (n_iter + 1,) loss of a batch at the start, then the mean loss of each iteration's batches
+    """
+    held, free = hold_back(X.shape[0], seed)
+    adam = Adam(model.weights, model.offsets)
     rows = np.empty((min(BATCH, len(free)), X.shape[1]), np.float32)
 
-    def draw() -> tuple[float, Floats]:
-        """Loss of a mini-batch, and its slopes in the margins."""
+    def draw() -> NDArray[np.int64]:
         ids = np.sort(rng.choice(free, len(rows), replace=False))
         take_rows(X, ids, rows)
-        return code_loss(bank.margins(rows), target.of(ids, rows), n_threads)
+        return ids
+
+    def measure() -> tuple[float, Floats]:
+        """Loss of a mini-batch, and its slopes in the margins."""
+        ids = draw()
+        return code_loss(model.margins(rows), target.of(ids, rows), n_threads)
 
     with threadpool_limits(1, user_api="blas"), progress("learning together", max_iter, verbose) as advance:
-        referee = _Referee(X, held, target, bank)
-        curve = [draw()[0]]
+        referee = _Referee(X, held, target, model)
+        curve = [measure()[0]]
+        if len(held) and max_iter:
+            say(f"start: loss {curve[0]:.4f}; {referee.judge()}", verbose)
         for t in range(max_iter):
             losses = []
             for _ in range(STEPS_PER_ITERATION):
-                loss, slopes = draw()
-                adam.step(_RATES[referee.n_shortened], *bank.gradient(rows, slopes))
+                loss, slopes = measure()
+                adam.step(rates[referee.n_shortened], *model.gradient(slopes))
                 losses.append(loss)
             curve.append(float(np.mean(losses)))
             advance(1)
             if len(held) and (t + 1) % _CHECK_EVERY == 0:
                 verdict = referee.judge()
                 say(f"iteration {t + 1}: loss {curve[-1]:.4f}; {verdict}", verbose)
-                if referee.n_shortened == len(_RATES):
+                if referee.n_shortened == len(rates):
                     say(f"stopped after {t + 1} iterations: the held-back vectors gain no more", verbose)
                     break
         referee.restore()
         if max_iter:
-            take_rows(X, np.sort(rng.choice(free, len(rows), replace=False)), rows)
-            bank.scale_margins(rows)
-    return bank.unit * bank.weights, bank.biases(), np.array(curve)
+            draw()
+            model.scale_margins(rows)
+    return np.array(curve)
 
 
 def groups_for_sparse(nonzeros: float, n_bits: int, n_features: int) -> int:
@@ -176,6 +229,7 @@ class _LearntBank:
         self._labels = labels
         self._flat_labels = labels.T.ravel().view(np.uint32)  # dimension after dimension, as the kernels want them
         self._n_threads = n_threads
+        self._rows = np.empty((0, len(means)), np.float32)
 
     def biases(self) -> Floats:
         """Offsets from the margins of the mean vector."""
@@ -184,20 +238,19 @@ class _LearntBank:
         return self.offsets + sums.astype(np.float32)
 
     def margins(self, rows: Floats) -> Floats:
+        self._rows = rows
         bank = Bank(self._flat_labels, (self.unit * self.weights).T.ravel(), self.biases())
         return bank.margins(rows, n_threads=self._n_threads)
 
     def scale_margins(self, rows: Floats) -> None:
-        """Give the margins of each bit deviation 1 over the rows; no bit changes by that."""
         spreads = self.margins(rows).std(axis=0)
         spreads[spreads == 0] = 1
         self.weights /= spreads[self._labels]
         self.offsets /= spreads
 
-    def gradient(self, rows: Floats, slopes: Floats) -> tuple[Floats, Floats]:
-        """Gradients in weights and offsets."""
+    def gradient(self, slopes: Floats) -> tuple[Floats, Floats]:
         totals = slopes.sum(axis=0, dtype=np.float64).astype(np.float32)
-        return self.unit * (self._transposed(rows, slopes) - self._center * totals[self._labels]), -totals
+        return self.unit * (self._transposed(self._rows, slopes) - self._center * totals[self._labels]), -totals
 
     def _transposed(self, rows: Floats, slopes: Floats) -> Floats:
         """X^T G of the bank, ranges of columns in parallel."""
@@ -222,7 +275,7 @@ class _LearntBank:
 class _Referee:
     """Judges the bank by the true codes of held-back vectors, keeps the best weights, and shortens the step."""
 
-    def __init__(self, X: Any, held: NDArray[np.int64], target: SimilarityTarget, bank: _LearntBank) -> None:
+    def __init__(self, X: Any, held: NDArray[np.int64], target: SimilarityTarget, bank: Model) -> None:
         self._bank = bank
         self._best, self._stale = np.inf, 0
         self._kept: tuple[Floats, Floats] | None = None

@@ -20,16 +20,9 @@ from projbank.kernel_coding import TILE, Basis, Groups, Scaling
 from projbank.learning import joint
 from projbank.learning.landmarks import choose_landmarks
 from projbank.learning.target import SimilarityTarget
-from projbank.progress import progress, say
 from projbank.threads import run_all, split_rows
-from projbank.vectors import take_rows
 
-ROUNDS = 20
-"""Rounds of mini-batches: more of them fit the training vectors better and new ones worse."""
-
-_RATE = 0.01
-_LAST_RATE = 0.003
-_LAST_ROUNDS = 6
+_RATES = (0.01, 0.003)
 _RIDGE = 1e-3
 _ROWS = 128
 _GROUPS = 64
@@ -97,6 +90,13 @@ class KernelModel:
             pass
         return F
 
+    def scale_margins(self, rows: Floats) -> None:
+        """Give the margins of each bit deviation 1 over the rows; no bit changes by that."""
+        spreads = self.margins(rows).std(axis=0)
+        spreads[spreads == 0] = 1
+        self.weights /= spreads[:, None]
+        self.offsets /= spreads
+
     def gradient(self, slopes: Floats) -> tuple[Floats, Floats]:
         """Slopes of the loss in weights and offsets, for the batch that `margins` saw last."""
         pulls = np.empty((len(self._gathered), len(self.groups), self._basis.n_pad), np.float32)
@@ -146,7 +146,7 @@ def learn_bank(
     landmarks : (n_landmarks, m) float32
     coefficients : (d, n_landmarks) float32
     biases : (d,) float32
-    curve : loss of the kernels' part, as `learn` gives it
+    curve : loss of the kernels' part, as `joint.descend` gives it
     """
     settings: dict[str, Any] = {"seed": seed, "n_threads": n_threads, "verbose": verbose}
     weights, _, _ = joint.learn(
@@ -156,7 +156,8 @@ def learn_bank(
     matrix = sp.csr_array((weights.T.ravel()[order], groups.columns, groups.indptr), shape=(len(groups), X.shape[1]))
     start = np.ascontiguousarray((matrix @ rows.T).T)
     model = KernelModel(rows, groups, scaling, n_landmarks, start, seed, n_threads)
-    curve = learn(X, model, target, n_rounds=min(ROUNDS, max_iter), **settings)
+    rng = np.random.default_rng([seed, 2])
+    curve = joint.descend(X, model, target, _RATES, max_iter, seed, rng, n_threads=n_threads, verbose=verbose)
     return model.landmarks, *model.coefficients(), curve
 
 
@@ -175,48 +176,3 @@ def principal_axes(K: Floats, start: Floats) -> tuple[Floats, Floats]:
     gram = values.T @ values / len(K) + _RIDGE * np.eye(len(axes))
     weights = np.linalg.solve(gram, values.T @ wanted / (len(K) * (spread if spread > 0 else 1.0)))
     return axes.astype(np.float32), weights.astype(np.float32)
-
-
-def learn(
-    X: Any,
-    model: KernelModel,
-    target: SimilarityTarget,
-    *,
-    n_rounds: int,
-    seed: int,
-    n_threads: int = 1,
-    verbose: int = 0,
-) -> NDArray[np.float64]:
-    """Learn a kernel bank's weights and offsets together, in place, by Adam on mini-batches.
-
-    Parameters
-    ----------
-    X : (n, D) training data; mini-batches of rows are read as they are needed
-    model : what is learnt
-    target : similarities of the training vectors
-    n_rounds : rounds of 4 mini-batches
-    seed : of the mini-batches
-
-    Returns
-    -------
-    curve : (n_rounds + 1,) loss of the first batch, then the mean loss of each round's batches
-    """
-    rng = np.random.default_rng(seed)
-    adam = joint.Adam(model.weights, model.offsets)
-    rows = np.empty((min(joint.BATCH, X.shape[0]), X.shape[1]), np.float32)
-    curve: list[float] = []
-    with threadpool_limits(1, user_api="blas"), progress("learning together", n_rounds, verbose) as advance:
-        for t in range(n_rounds):
-            rate = _RATE if t < n_rounds - _LAST_ROUNDS else _LAST_RATE
-            losses = []
-            for _ in range(joint.STEPS_PER_ITERATION):
-                ids = np.sort(rng.choice(X.shape[0], len(rows), replace=False))
-                take_rows(X, ids, rows)
-                loss, slopes = joint.code_loss(model.margins(rows), target.of(ids, rows), n_threads)
-                adam.step(rate, *model.gradient(slopes))
-                losses.append(loss)
-            curve += losses[:1] if t == 0 else []
-            curve.append(float(np.mean(losses)))
-            advance(1)
-    say(f"kernels: loss {curve[0]:.4f} to {curve[-1]:.4f}", verbose)
-    return np.array(curve)
