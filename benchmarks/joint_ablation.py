@@ -36,11 +36,12 @@ def altered_loss(
 ) -> Callable[..., Any]:
     """`joint.code_loss` with a sharper tanh, true bits forward, another weight of balance, or decorrelated bits."""
 
-    def code_loss(F: Any, wanted: Any, n_threads: int = 1) -> tuple[float, Any]:
+    def code_loss(F: Any, wanted: Any, n_threads: int = 1, *, noise: Any = 0) -> tuple[float, Any]:
         n, d = F.shape
-        steep = np.float32(sharpness) / np.maximum(F.std(axis=0), np.finfo(np.float32).tiny)
-        relaxed = np.tanh(F * steep)
-        H = np.where(F > 0, np.float32(1), np.float32(-1)) if straight_through else relaxed
+        spreads = F.std(axis=0)
+        steep = np.where(spreads > 0, np.float32(sharpness) / np.where(spreads > 0, spreads, 1), np.float32(0))
+        relaxed = np.tanh(F * steep + noise)
+        H = np.where(relaxed > 0, np.float32(1), np.float32(-1)) if straight_through else relaxed
         S, spread = target.center_pairs(target.symmetric_product(H, n_threads) / np.float32(d))
         spread = max(spread, 1e-12)
         n_pairs = n * (n - 1)
@@ -117,6 +118,13 @@ def variants(deviations: Any, n_bits: int) -> Iterator[tuple[str, dict[str, Any]
     yield "target: neighbours weigh alike", {}, {"target._DECAY": 0.0}
     yield "target: 30 neighbours that weigh alike", {"n_neighbors": 30}, {"target._DECAY": 0.0}
     yield "objective: no balance", {}, {"joint.code_loss": altered_loss(balance=0)}
+    yield "objective: no noise", {}, {"joint._NOISE": 0.0}
+    yield (
+        "objective: no noise, half the step (as before noise)",
+        {},
+        {"joint._NOISE": 0.0, "joint._RATES": (0.03, 0.01)},
+    )
+    yield "objective: noise of deviation 1", {}, {"joint._NOISE": 1.0}
     yield "objective: tanh three times as steep", {}, {"joint.code_loss": altered_loss(sharpness=3)}
     yield "objective: straight-through bits", {}, {"joint.code_loss": altered_loss(straight_through=True)}
     yield "objective: bits decorrelated", {}, {"joint.code_loss": altered_loss(decorrelate=1)}

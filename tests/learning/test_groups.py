@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 
 from projbank import KernelProjectionBank, ProjectionBank
 from projbank.codes import unpack
+from projbank.kernels.groups import score_candidates
 from projbank.learning import groups, joint, target
 from projbank.learning.groups import choose_groups, learn_groups
 from projbank.learning.target import SimilarityTarget
@@ -123,16 +123,21 @@ def test_a_target_that_is_not_kept_and_a_sample_give_groups_too(monkeypatch):
     np.testing.assert_array_equal(np.bincount(labels[0]), [10] * 9)
 
 
-def test_unseen_digits_are_found_better_with_learnt_groups_than_with_random_ones():
-    images, digits = load_digits(return_X_y=True)
-    X = np.sqrt(images[:, :, None] * images[:, None, 20:40]).reshape(len(images), -1).astype(np.float32)
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
+@pytest.mark.parametrize("seed", range(3))
+def test_unseen_vectors_are_found_better_with_learnt_groups_than_with_random_ones(seed):
+    rng = np.random.default_rng(seed)
+    clusters = rng.integers(0, 30, 1500)
+    hidden = rng.standard_normal((30, 12))[clusters] + 0.3 * rng.standard_normal((1500, 12))
+    X = hidden[:, rng.integers(0, 12, 2000)] + 4 * rng.standard_normal(
+        (1500, 2000)
+    )  # a dimension reads one of 12, badly
+    X = X.astype(np.float32)
     precision = {}
     for grouping in ("learnt", "random"):
-        bank = ProjectionBank(32, n_neighbors=30, grouping=grouping).fit(X[:900])
-        bits = unpack(bank.transform(X[900:]), 32).astype(np.float32)
-        precision[grouping] = np.mean(digits[900:][nearest_neighbors(bits, 20)] == digits[900:, None])
-    assert precision["learnt"] > precision["random"] + 0.01, precision
+        bank = ProjectionBank(64, n_neighbors=30, grouping=grouping, random_state=seed).fit(X[:900])
+        bits = unpack(bank.transform(X[900:]), 64).astype(np.float32)
+        precision[grouping] = np.mean(clusters[900:][nearest_neighbors(bits, 10)] == clusters[900:, None])
+    assert precision["learnt"] > precision["random"] + 0.05, precision
 
 
 def test_constant_dimensions_and_equal_vectors_give_no_nan():
@@ -157,3 +162,13 @@ def test_learnt_groups_need_the_joint_solver():
         2,
         40,
     )
+
+
+def test_scores_are_inner_products():
+    rng = np.random.default_rng(9)
+    directions, loadings = (rng.standard_normal((n, 17), dtype=np.float32) for n in (5, 23))
+    candidates = rng.integers(0, 5, (23, 4), dtype=np.int32)
+    scores = np.empty((23, 4), np.float32)
+    score_candidates(directions, loadings, candidates, scores)
+    expected = np.take_along_axis(np.abs(loadings.astype(float) @ directions.T), candidates, axis=1)
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)

@@ -21,29 +21,49 @@ def clustered(rng, n, n_features, rank=20):
     )
 
 
-def naive_loss(F, target, deviations):
-    H = np.tanh(F / deviations)
+def naive_loss(F, target, deviations, noise=0):
+    H = np.tanh(F / deviations + noise)
     S = H @ H.T / F.shape[1]
     pairs = ~np.eye(len(F), dtype=bool)
     return 1 - np.corrcoef(S[pairs], target[pairs])[0, 1] + np.mean(H.mean(axis=0) ** 2)
 
 
+@pytest.mark.parametrize("noisy", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_loss_and_gradient_agree_with_finite_differences(seed):
+def test_loss_and_gradient_agree_with_finite_differences(seed, noisy):
     rng = np.random.default_rng(seed)
     F = rng.standard_normal((11, 5)).astype(np.float32)
+    noise = rng.standard_normal((11, 5)).astype(np.float32) * noisy
     wanted = rng.standard_normal((11, 11)).astype(np.float32)
     wanted = standardise(wanted + wanted.T)
-    loss, slopes = joint.code_loss(F, wanted)
+    loss, slopes = joint.code_loss(F, wanted, noise=noise if noisy else None)
     exact = F.astype(float)
     deviations = exact.std(axis=0)
-    assert loss == pytest.approx(naive_loss(exact, wanted, deviations), abs=1e-5)
+    assert loss == pytest.approx(naive_loss(exact, wanted, deviations, noise), abs=1e-5)
     for i in range(11):
         for p in range(5):
             step = np.zeros_like(exact)
             step[i, p] = 1e-5
-            rise = naive_loss(exact + step, wanted, deviations) - naive_loss(exact - step, wanted, deviations)
-            assert slopes[i, p] == pytest.approx(rise / 2e-5, abs=1e-6)
+            higher, lower = (naive_loss(moved, wanted, deviations, noise) for moved in (exact + step, exact - step))
+            assert slopes[i, p] == pytest.approx((higher - lower) / 2e-5, abs=1e-6)
+
+
+def test_a_loss_of_many_margins_is_the_same_on_any_threads_and_equal_margins_have_no_slopes():
+    rng = np.random.default_rng(4)
+    F, noise = (rng.standard_normal((300, 1030), dtype=np.float32) for _ in range(2))
+    F[:, 7] = 3
+    wanted = standardise(np.corrcoef(rng.standard_normal((300, 20))).astype(np.float32))
+    loss, slopes = joint.code_loss(F, wanted, 1, noise=noise)
+    assert np.isfinite(slopes).all()
+    assert not slopes[:, 7].any()
+    for n_threads in (2, 3):
+        again, same = joint.code_loss(F, wanted, n_threads, noise=noise)
+        assert again == loss
+        np.testing.assert_array_equal(same, slopes)
+
+
+def test_short_codes_have_less_noise():
+    assert [joint.noise_level(n_bits) for n_bits in (16, 64, 256, 8000)] == [0.125, 0.25, 0.5, 0.5]
 
 
 def test_the_loss_falls_and_unseen_digits_are_found_better_than_by_a_random_bank():
@@ -52,7 +72,7 @@ def test_the_loss_falls_and_unseen_digits_are_found_better_than_by_a_random_bank
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     train, rest, truth = X[:900], X[900:], digits[900:]
     bank = ProjectionBank(64, n_neighbors=30, max_iter=25).fit(train)
-    assert bank.loss_curve_[-1] < 0.8 * bank.loss_curve_[0]
+    assert bank.loss_curve_[-1] < 0.9 * bank.loss_curve_[0]
 
     untrained = clone(bank).set_params(solver="random").fit(train)
     precision = []

@@ -64,7 +64,7 @@ def test_the_loss_falls_and_unseen_digits_are_found(kernel):
     X = np.ascontiguousarray(X[:, ::4])
     train, rest, truth = X[:600], X[600:], digits[600:]
     bank = quick(64, kernel=kernel, n_basis=200, n_neighbors=30, max_iter=12, n_landmarks=16).fit(train)
-    assert bank.loss_curve_[-1] < 0.9 * bank.loss_curve_[0]
+    assert bank.loss_curve_[-1] < 0.95 * bank.loss_curve_[0]  # the start was learnt, too
     assert bank.basis_.shape == (0, X.shape[1])
     bits = unpack(bank.transform(rest), 64).astype(np.float32)
     alone = KernelProjectionBank(64, kernel=kernel, n_basis=200, n_neighbors=30, max_iter=5, n_landmarks=16).fit(train)

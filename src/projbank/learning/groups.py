@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from projbank.grouping import separate_labels
+from projbank.kernels.groups import score_candidates
 from projbank.learning.joint import Adam, code_loss
 from projbank.learning.target import SimilarityTarget, product, standardise
 from projbank.threads import run_all, split_rows
@@ -30,7 +31,7 @@ _COMPONENTS = 64
 _RIDGE = 1.0
 _STEPS, _BATCH, _RATE = 100, 256, 0.03
 _CANDIDATES = (128, 16)
-_COLUMNS, _PRODUCTS = 4096, 1 << 25
+_COLUMNS = 4096
 
 Floats = NDArray[np.float32]
 
@@ -70,11 +71,11 @@ def learn_groups(
         hidden = _embed(wanted, target.cosines(ids, rows), rng, n_threads)
         directions = _learn_directions(hidden, wanted, n_bits, rng, n_threads)
         loadings = _correlate(X, ids, hidden, means, deviations, n_threads)
-        return choose_groups(directions, loadings, n_assign, rng)
+        return choose_groups(directions, loadings, n_assign, rng, n_threads)
 
 
 def choose_groups(
-    directions: Floats, loadings: Floats, n_assign: int, rng: np.random.Generator
+    directions: Floats, loadings: Floats, n_assign: int, rng: np.random.Generator, n_threads: int = 1
 ) -> tuple[NDArray[np.int32], Floats]:
     """Groups for the dimensions, and the signs of directions @ loadings there; both (n_assign, D).
 
@@ -85,13 +86,17 @@ def choose_groups(
     labels = np.empty((n_assign, n_features), np.int32)
     signs = np.empty((n_assign, n_features), np.float32)
     places = (np.arange(n_assign * n_features).reshape(n_assign, n_features) % n_bits).astype(np.int32)
+    by_dimension = np.ascontiguousarray(loadings.T)
     n_candidates = min(n_bits, max(_CANDIDATES[0] // n_assign, _CANDIDATES[1]))
     for plane in range(n_assign):
         candidates = rng.integers(0, n_bits, (n_features, n_candidates), dtype=np.int32)
         scores = np.empty(candidates.shape, np.float32)
-        for start, stop in split_rows(n_features, max(64, _PRODUCTS // n_bits)):
-            products = np.abs(loadings[:, start:stop].T @ directions.T)
-            scores[start:stop] = np.take_along_axis(products, candidates[start:stop], axis=1)
+
+        def score(start: int, stop: int, candidates: NDArray[np.int32] = candidates, scores: Floats = scores) -> None:
+            score_candidates(directions, by_dimension[start:stop], candidates[start:stop], scores[start:stop])
+
+        for _ in run_all(score, split_rows(n_features, _COLUMNS), n_threads):
+            pass
         for earlier in labels[:plane]:
             scores[candidates == earlier[:, None]] = -1
         labels[plane] = _fill(candidates, scores, np.bincount(places[plane], minlength=n_bits), rng)

@@ -1,7 +1,8 @@
 """The joint learner: all weights together, so that the similarities of whole codes follow those of the data.
 
-For a mini-batch, h = tanh(f / std f) relaxes the bits and S = h h' / d are the similarities of the codes. With the
-target T of `projbank.learning.target`, minimised is
+For a mini-batch, h = tanh(f / std f + noise) relaxes the bits and S = h h' / d are the similarities of the codes. Noise
+of deviation 1/2 (less for short codes) keeps the weights from learning the training vectors by heart. With the target
+T of `projbank.learning.target`, minimised is
 
     1 - corr(S, T) + mean over bits of (mean of h)^2
 
@@ -20,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from projbank.coding import Bank
 from projbank.kernels.encode import transposed_product, transposed_rows
-from projbank.learning.target import SimilarityTarget, center_pairs, product, symmetric_product
+from projbank.learning.target import LARGE, SimilarityTarget, center_pairs, symmetric_product
 from projbank.progress import progress, say
 from projbank.threads import run_all, split_rows
 from projbank.vectors import take_rows
@@ -28,7 +29,9 @@ from projbank.vectors import take_rows
 BATCH = 512
 STEPS_PER_ITERATION = 4
 
-_RATES = (0.03, 0.01)
+_RATES = (0.06, 0.02)
+_NOISE = 0.5
+_FULL_NOISE_BITS = 256
 _DECAYS = (0.9, 0.999)
 _HELD = 256
 _HELD_SHARE = 10
@@ -128,6 +131,8 @@ def descend(
     held, free = hold_back(X.shape[0], seed)
     adam = Adam(model.weights, model.offsets)
     rows = np.empty((min(BATCH, len(free)), X.shape[1]), np.float32)
+    n_bits = len(model.offsets)
+    noises = noise_level(n_bits) * rng.standard_normal((2 * len(rows), n_bits), np.float32)  # a batch takes part of it
 
     def draw() -> NDArray[np.int64]:
         ids = np.sort(rng.choice(free, len(rows), replace=False))
@@ -137,7 +142,9 @@ def descend(
     def measure() -> tuple[float, Floats]:
         """Loss of a mini-batch, and its slopes in the margins."""
         ids = draw()
-        return code_loss(model.margins(rows), target.of(ids, rows), n_threads)
+        start = rng.integers(len(rows) + 1)
+        noise = noises[start : start + len(rows)]
+        return code_loss(model.margins(rows), target.of(ids, rows), n_threads, noise=noise)
 
     with threadpool_limits(1, user_api="blas"), progress("learning together", max_iter, verbose) as advance:
         referee = _Referee(X, held, target, model)
@@ -177,30 +184,54 @@ def groups_for_sparse(nonzeros: float, n_bits: int, n_features: int) -> int:
     return int(max(1, min(np.ceil(_VALUES_PER_BIT * n_bits / nonzeros), n_features // nonzeros, n_bits - 1)))
 
 
-def code_loss(F: Floats, target: Floats, n_threads: int = 1) -> tuple[float, Floats]:
+def code_loss(F: Floats, target: Floats, n_threads: int = 1, *, noise: Floats | None = None) -> tuple[float, Floats]:
     """1 - corr(S, target) + mean squared mean of the relaxed bits, and its gradient in the margins F.
 
-    F (n, d) margins; target (n, n) symmetric with zero diagonal, mean 0 and deviation 1 off the diagonal. The
-    deviations of the margins, which set the temperature of tanh, are taken as constants.
+    F (n, d) margins; target (n, n) symmetric with zero diagonal, mean 0 and deviation 1 off the diagonal; noise (n, d)
+    is added to the margins in units of their deviations. The deviations, which set the temperature of tanh, are taken
+    as constants; a bit whose margins are all equal has no gradient.
     """
     n, d = F.shape
-    sharpness = 1 / np.maximum(F.std(axis=0), np.finfo(np.float32).tiny)
-    H = F * sharpness
-    np.tanh(H, out=H)
+    H, sharpness, balance = np.empty_like(F), np.empty(d, np.float32), np.empty(d)
+    workers = n_threads if F.size * n > LARGE else 1
+
+    def relax(first: int, last: int) -> None:
+        part = slice(first, last)
+        spreads = F[:, part].std(axis=0)
+        sharpness[part] = np.divide(1, spreads, out=np.zeros_like(spreads), where=spreads > np.finfo(np.float32).tiny)
+        relaxed = F[:, part] * sharpness[part]
+        if noise is not None:
+            relaxed += noise[:, part]
+        H[:, part] = np.tanh(relaxed, out=relaxed)
+        balance[part] = relaxed.mean(axis=0, dtype=np.float64)
+
+    for _ in run_all(relax, split_rows(d, 128), workers):
+        pass
     S, spread = center_pairs(symmetric_product(H, n_threads) / np.float32(d))
     spread = max(spread, 1e-12)
     n_pairs = n * (n - 1)
     correlation = np.einsum("ij,ij->", S, target, dtype=np.float64) / (n_pairs * spread)
-    balance = H.mean(axis=0, dtype=np.float64)
-    pull = (S * np.float32(correlation / spread) - target) * np.float32(1 / (n_pairs * spread))
-    pull *= np.float32(2 / d)
-    slopes = product(pull, H, n_threads)
-    slopes += (balance * (2 / (n * d))).astype(np.float32)
-    H *= H
-    np.subtract(1, H, out=H)
-    H *= sharpness
-    slopes *= H
+    pull = (S * np.float32(correlation / spread) - target) * np.float32(2 / (d * n_pairs * spread))
+    pull_to_balance = (balance * (2 / (n * d))).astype(np.float32)
+    slopes = np.empty_like(F)
+
+    def chain(start: int, stop: int) -> None:
+        part, relaxed = slopes[start:stop], H[start:stop]
+        np.matmul(pull[start:stop], H, out=part)
+        part += pull_to_balance
+        steepness = relaxed * relaxed
+        np.subtract(1, steepness, out=steepness)
+        steepness *= sharpness
+        part *= steepness
+
+    for _ in run_all(chain, split_rows(n, 64), workers):
+        pass
     return float(1 - correlation + np.mean(balance**2)), slopes
+
+
+def noise_level(n_bits: int) -> np.float32:
+    """Deviation of the noise on relaxed bits: 1/2, and less for short codes, where no other bits make up for it."""
+    return np.float32(_NOISE * min(1.0, np.sqrt(n_bits / _FULL_NOISE_BITS)))
 
 
 def hold_back(n_samples: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

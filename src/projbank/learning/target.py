@@ -21,7 +21,7 @@ KEPT = 8_192
 
 _COSINE_SHARE = np.float32(0.1)
 _DECAY = 6.0
-_LARGE = 1 << 26
+LARGE = 1 << 26
 """Multiplications from which a product is worth starting threads for."""
 
 Floats = NDArray[np.float32]
@@ -121,7 +121,7 @@ def symmetric_product(A: Floats, n_threads: int) -> Floats:
         out[start:stop, start:] = A[start:stop] @ A[start:].T
         out[stop:, start:stop] = out[start:stop, stop:].T
 
-    for _ in run_all(multiply, split_rows(len(A), 128), n_threads if A.size * len(A) > _LARGE else 1):
+    for _ in run_all(multiply, split_rows(len(A), 128), n_threads if A.size * len(A) > LARGE else 1):
         pass
     return out
 
@@ -133,6 +133,6 @@ def product(A: Floats, B: Floats, n_threads: int) -> Floats:
     def multiply(start: int, stop: int) -> None:
         np.matmul(A[start:stop], B, out=out[start:stop])
 
-    for _ in run_all(multiply, split_rows(len(A), 128), n_threads if A.size * B.shape[1] > _LARGE else 1):
+    for _ in run_all(multiply, split_rows(len(A), 128), n_threads if A.size * B.shape[1] > LARGE else 1):
         pass
     return out
