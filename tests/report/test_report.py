@@ -5,6 +5,7 @@ import re
 import shutil
 
 import pytest
+from matplotlib.figure import Figure as Canvas
 
 from projbank.experiments.results import read_results
 from projbank.report import paper, plots, sections, write_documents, write_report
@@ -193,3 +194,17 @@ def test_plots_take_the_colour_of_the_page_and_have_unique_parts(folder):
     for figure in figures:
         assert (folder / "plots" / f"{figure.name}.png").read_bytes().startswith(b"\x89PNG")
         assert b"#000000" in (folder / "plots" / f"{figure.name}.svg").read_bytes()
+
+
+@pytest.mark.parametrize("length", [3, 30, 70])
+def test_legends_fit_their_figures(length):
+    figure = Canvas(figsize=(6.4, 4), layout="constrained")
+    axes = figure.subplots()
+    for name in "abcdef":
+        axes.plot([0, 1], [0, 1], label=name * length)
+    plots._legend(axes)
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.width

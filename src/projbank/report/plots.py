@@ -308,7 +308,17 @@ def _bits_axis(axes: Any, bits: list[int]) -> None:
 
 def _legend(axes: Any) -> None:
     lines, labels = axes.get_legend_handles_labels()
-    axes.figure.legend(lines, labels, loc="outside lower center", ncols=min(4, len(labels)), frameon=False, fontsize=8)
+    if not labels:
+        return
+    n_columns = min(4, len(labels))
+    while True:
+        legend = axes.figure.legend(
+            lines, labels, loc="outside lower center", ncols=n_columns, frameon=False, fontsize=8
+        )
+        if n_columns == 1 or legend.get_window_extent().width <= axes.figure.bbox.width:
+            return
+        legend.remove()
+        n_columns -= 1
 
 
 def _by_bits(records: list[dict[str, Any]], word: str) -> list[tuple[int, float]]:
