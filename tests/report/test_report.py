@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Canvas
 
 from projbank.experiments.results import read_results
 from projbank.report import paper, plots, sections, write_documents, write_report
-from projbank.report.claims import retrieval_verdicts
+from projbank.report.claims import retrieval_verdicts, soft_verdicts
 from projbank.report.content import Cell, mark_best, with_spread
 from projbank.report.study import Mean, SetInfo, read_study
 from projbank.report.tables import kept_table, retrieval_table
@@ -208,3 +208,26 @@ def test_legends_fit_their_figures(length):
     box = legend.get_window_extent()
     assert box.x0 >= 0
     assert box.x1 <= figure.bbox.width
+
+
+def test_the_joint_banks_own_groups_are_not_called_hard():
+    one = made_up_set({})
+    common = {"protocol": {"training": 50}, "n_bits": 10}
+    one.records["soft"] = [
+        common | {"method": method, "params": params, "precision": {"50": value}}
+        for method, params, value in (
+            ("bpb", {}, 0.1),
+            ("bpb", {"grouping": "soft"}, 0.2),
+            ("joint", {}, 0.9),
+            ("joint", {"grouping": "learnt"}, 0.3),
+            ("joint", {"grouping": "soft"}, 0.4),
+        )
+    ]
+    found = one.soft_and_hard(50)
+    assert {key: values[10] for key, values in found.items()} == {
+        ("bpb", False): 0.1,
+        ("bpb", True): 0.2,
+        ("joint", False): 0.3,
+        ("joint", True): 0.4,
+    }
+    assert all("joint" not in verdict.statement for verdict in soft_verdicts(one, 50))

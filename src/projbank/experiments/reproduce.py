@@ -26,7 +26,7 @@ from projbank.methods import METHODS
 KS = (10, 50, 100)
 LAMBDAS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 BASIS_SIZES = (100, 250, 500, 1000, 1500)
-HARD, SOFT = "kmeans", "soft"
+SOFT, LEARNT = "soft", "learnt"
 
 PAPER_METHODS = (
     *("pca", "pq", "pka", "rr+pq", "sign", "alpha0", "lsh", "sph", "bpbc", "cbe"),
@@ -107,13 +107,14 @@ def _precision(job: Job, cells: Iterable[Cell], results: ResultFile, name: str) 
 
 
 def _soft(job: Job) -> Experiment:
-    """Hard k-means groups beside soft ones: the bank of the paper's solver, and kernel banks where there are any."""
+    """Hard groups beside soft ones: k-means for the paper's banks, learnt ones for the joint bank."""
     grouped = [name for name in job.methods if "grouping" in METHODS[name]().get_params()]
     cells: list[Cell] = []
     for n_bits in job.bits:
         for name in grouped:
             given = dict(job.params.get(name, {}))
-            cells += [(name, n_bits, given), (name, n_bits, given | {"grouping": SOFT})]
+            hard = given | ({"grouping": LEARNT} if name == "joint" else {})  # its own choice may be soft
+            cells += [(name, n_bits, hard), (name, n_bits, given | {"grouping": SOFT})]
     return _precision(job, cells, job.results("soft"), "soft")
 
 

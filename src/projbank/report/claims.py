@@ -289,6 +289,8 @@ def soft_verdicts(one: SetInfo, k: int) -> list[Verdict]:
     verdicts = []
     lines = one.soft_and_hard(k)
     for method in one.methods("soft"):
+        if method == "joint":  # not the paper's
+            continue
         values = {
             (soft, one.ratio(bits) or 0): value
             for soft in (True, False)

@@ -222,7 +222,7 @@ def soft_figure(one: SetInfo, k: int) -> Figure | None:
         axes.set_ylabel(f"precision at {k}")
         _legend(axes)
 
-    return Figure(f"{one.name}-soft", f"{one.title}: soft against hard k-means groups", draw)
+    return Figure(f"{one.name}-soft", f"{one.title}: soft against hard groups", draw)
 
 
 def balance_figure(one: SetInfo) -> Figure | None:

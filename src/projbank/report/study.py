@@ -153,8 +153,11 @@ class SetInfo:
         methods, protocol = {record["method"] for record in soft}, soft[0]["protocol"]
         found: dict[tuple[str, bool], dict[int, list[float]]] = {}
         for record in (*soft, *self.good()):
-            if record["method"] in methods and record["protocol"] == protocol:
-                values = found.setdefault((record["method"], "grouping" in record["params"]), {})
+            method, grouping = record["method"], record["params"].get("grouping", "")
+            if method == "joint" and not grouping:  # its own choice, which may be soft
+                continue
+            if method in methods and record["protocol"] == protocol:
+                values = found.setdefault((method, grouping.startswith("soft")), {})
                 values.setdefault(record["n_bits"], []).append(record["precision"][str(k)])
         return {key: _means(values) for key, values in found.items()}
 
