@@ -97,8 +97,8 @@ class Model(Protocol):
     def gradient(self, slopes: Floats) -> tuple[Floats, Floats]:
         """Gradients in weights and offsets from slopes in the margins, for the batch that `margins` saw last."""
 
-    def scale_margins(self, rows: Floats) -> None:
-        """Give the margins of each bit deviation 1 over the rows; no bit changes by that."""
+    def divide_margins(self, by: Floats) -> None:
+        """Divide the margins of each bit by a number above 0; no bit changes by that."""
 
 
 def descend(
@@ -168,7 +168,8 @@ def descend(
         referee.restore()
         if max_iter:
             draw()
-            model.scale_margins(rows)
+            spreads = model.margins(rows).std(axis=0)
+            model.divide_margins(np.where(spreads > 0, spreads, 1))
     return np.array(curve)
 
 
@@ -273,11 +274,9 @@ class _LearntBank:
         bank = Bank(self._flat_labels, (self.unit * self.weights).T.ravel(), self.biases())
         return bank.margins(rows, n_threads=self._n_threads)
 
-    def scale_margins(self, rows: Floats) -> None:
-        spreads = self.margins(rows).std(axis=0)
-        spreads[spreads == 0] = 1
-        self.weights /= spreads[self._labels]
-        self.offsets /= spreads
+    def divide_margins(self, by: Floats) -> None:
+        self.weights /= by[self._labels]
+        self.offsets /= by
 
     def gradient(self, slopes: Floats) -> tuple[Floats, Floats]:
         totals = slopes.sum(axis=0, dtype=np.float64).astype(np.float32)

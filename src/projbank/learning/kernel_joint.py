@@ -90,12 +90,10 @@ class KernelModel:
             pass
         return F
 
-    def scale_margins(self, rows: Floats) -> None:
-        """Give the margins of each bit deviation 1 over the rows; no bit changes by that."""
-        spreads = self.margins(rows).std(axis=0)
-        spreads[spreads == 0] = 1
-        self.weights /= spreads[:, None]
-        self.offsets /= spreads
+    def divide_margins(self, by: Floats) -> None:
+        """Divide the margins of each bit by a number above 0; no bit changes by that."""
+        self.weights /= by[:, None]
+        self.offsets /= by
 
     def gradient(self, slopes: Floats) -> tuple[Floats, Floats]:
         """Slopes of the loss in weights and offsets, for the batch that `margins` saw last."""
@@ -148,16 +146,25 @@ def learn_bank(
     biases : (d,) float32
     curve : loss of the kernels' part, as `joint.descend` gives it
     """
-    settings: dict[str, Any] = {"seed": seed, "n_threads": n_threads, "verbose": verbose}
+    workers: dict[str, int] = {"n_threads": n_threads, "verbose": verbose}
     weights, _, _ = joint.learn(
-        X, labels, target, means, deviation=deviation, n_bits=len(groups), max_iter=max_iter, signs=signs, **settings
+        X,
+        labels,
+        target,
+        means,
+        deviation=deviation,
+        n_bits=len(groups),
+        max_iter=max_iter,
+        signs=signs,
+        seed=seed,
+        **workers,
     )
     order = np.argsort(labels.T.ravel(), kind="stable")  # that of the groups' columns
     matrix = sp.csr_array((weights.T.ravel()[order], groups.columns, groups.indptr), shape=(len(groups), X.shape[1]))
     start = np.ascontiguousarray((matrix @ rows.T).T)
     model = KernelModel(rows, groups, scaling, n_landmarks, start, seed, n_threads)
     rng = np.random.default_rng([seed, 2])
-    curve = joint.descend(X, model, target, _RATES, max_iter, seed, rng, n_threads=n_threads, verbose=verbose)
+    curve = joint.descend(X, model, target, _RATES, max_iter, seed, rng, **workers)
     return model.landmarks, *model.coefficients(), curve
 
 

@@ -157,7 +157,7 @@ class SetInfo:
             if method == "joint" and not grouping:  # its own choice, which may be soft
                 continue
             if method in methods and record["protocol"] == protocol:
-                values = found.setdefault((method, grouping.startswith("soft")), {})
+                values = found.setdefault((method, str(grouping).startswith("soft")), {})
                 values.setdefault(record["n_bits"], []).append(record["precision"][str(k)])
         return {key: _means(values) for key, values in found.items()}
 
