@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,6 +40,19 @@ class Kernel(StrEnum):
     rbf = "rbf"
     poly = "poly"
     linear = "linear"
+
+
+@contextlib.contextmanager
+def output_file(path: Path) -> Iterator[Path]:
+    """A temporary path that becomes `path` on success; Ctrl-C is told in one line."""
+    from projbank.files import atomic_path
+
+    try:
+        with atomic_path(path) as temporary:
+            yield temporary
+    except KeyboardInterrupt:
+        print(f"interrupted; {path} was not written", file=sys.stderr)
+        raise
 
 
 def verbosity(quiet: bool, verbose: int) -> int:
@@ -96,7 +111,6 @@ def fit(
     With --tune every combination of the values is fitted to one part of the vectors and judged by retrieval on another
     part; the best is then fitted to all of them. docs/tuning.md says more.
     """
-    from projbank.files import atomic_path
     from projbank.vectors import open_vectors
 
     always = {
@@ -125,7 +139,7 @@ def fit(
     if labels is not None and not grid:
         raise ValueError("--labels is for --tune only: learning uses no labels.")
     X = open_vectors(vectors, dataset)
-    with atomic_path(output) as temporary:  # an output that can't be written is told before the work, not after it
+    with output_file(output) as temporary:  # an output that can't be written is told before the work, not after it
         if grid:
             bank.set_params(**_tuned(bank, X, grid, labels, tune_k, seed))
         bank.fit(X)
@@ -150,7 +164,6 @@ def encode(
     import numpy as np
 
     from projbank.estimator import RowCoder
-    from projbank.files import atomic_path
     from projbank.modelfile import load
     from projbank.vectors import open_vectors
 
@@ -165,7 +178,7 @@ def encode(
     model.set_params(n_jobs=jobs, verbose=verbosity(quiet, verbose))
     real = margins or getattr(model, "distance", "hamming") == "l2"
     width, dtype = (model.n_bits_ if margins else model._n_features_out), (np.float32 if real else np.uint8)
-    with atomic_path(output) as temporary:
+    with output_file(output) as temporary:
         out = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=(X.shape[0], width))
         model.write(X, out)
         out.flush()
