@@ -19,7 +19,13 @@ def tile_of(X, sizes, k, lam):
     dims = np.ascontiguousarray((X - means.astype(np.float32)).T[: starts[-1]])
     graph = positive_pairs(nearest_neighbors(X, k))
     return paper.PairHinge(
-        dims, means[: starts[-1]], starts, graph.indptr.astype(np.int64), graph.indices.astype(np.int32), lam
+        dims,
+        starts[:-1],
+        starts,
+        means[: starts[-1]],
+        graph.indptr.astype(np.int64),
+        graph.indices.astype(np.int32),
+        lam,
     )
 
 
@@ -142,3 +148,16 @@ def test_tol_stops_groups_for_themselves():
         assert (stopped[last:] == stopped[-1]).all()
     assert (curves[:, -1] >= full[:, -1]).all()
     assert (curves[:, -1] > full[:, -1]).any()
+
+
+def test_groups_that_go_on_while_others_stop_end_as_they_would_alone():
+    X = clustered(np.random.default_rng(7), 80, 160)
+    tile = tile_of(X, np.random.default_rng(0).permutation(np.repeat([2, 3, 5], [20, 15, 15])), 6, 1.0)
+    weights, biases, curves = paper.descend(tile, "equal", 60, 1e-4, np.random.default_rng(0))
+    stops = (np.diff(curves, axis=1) != 0).sum(axis=1)
+    assert np.ptp(stops) > 5
+    for p in range(50):
+        alone = paper.descend(tile.part(np.arange(50) == p), "equal", 60, 1e-4, np.random.default_rng(0))
+        np.testing.assert_array_equal(weights[tile.group_of == p], alone[0])
+        assert biases[p] == alone[1]
+        np.testing.assert_array_equal(curves[p], alone[2][0])

@@ -5,7 +5,8 @@ With f_i the margins of one group and l_ij = +1 on the positive pairs, -1 elsewh
     H = sum over i, j of max(0, 1 - l_ij f_i f_j).
 
 All pairs are first taken as negative: sorted margins and prefix sums give that part in one sweep. The positive pairs
-(edges of the neighbour graph, diagonal included) are then corrected one by one, for a tile of groups at once.
+(edges of the neighbour graph, diagonal included) are then corrected one by one, for a lot of 16 groups at once.
+Margins lie group after group: F (T, N).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numba import njit
 from projbank.kernels.jit import kernel
 
 GROUPS = 16
-"""Groups in a tile: one cache line of float32 per sample."""
+"""Groups in a lot: one cache line of float32 per sample."""
 
 _NEIGHBOR_ROWS = 4096
 """Samples whose margins (256 kB) serve as neighbours at a time: they stay in the second-level cache."""
@@ -26,12 +27,12 @@ _BUCKETS = 1 << _DIGIT
 
 
 @njit
-def _sort_column(F, t, keys, spare, counts):
-    """Sort the margins F[:, t] by a radix sort; each key holds a margin's ordered bits above its index."""
-    n = F.shape[0]
+def _sorted_keys(margins, keys, spare, counts):
+    """Sort margins by a radix sort; each key holds a margin's ordered bits above its index."""
+    n = margins.size
     counts[:] = 0
     for i in range(n):
-        bits = np.float32(F[i, t] + np.float32(0)).view(np.uint32)  # + 0 turns -0 into 0
+        bits = np.float32(margins[i] + np.float32(0)).view(np.uint32)  # + 0 turns -0 into 0
         ordered = bits ^ (np.uint32(0xFFFFFFFF) if bits >> np.uint32(31) else np.uint32(0x80000000))
         keys[i] = (np.uint64(ordered) << np.uint64(32)) | np.uint64(i)
         for d in range(3):
@@ -52,17 +53,17 @@ def _sort_column(F, t, keys, spare, counts):
 
 
 @njit
-def _all_negative(F, t, G, keys, spare, counts, values, prefix):
-    """Sum of max(0, 1 + f_i f_j) over all ordered pairs; G[:, t] = its gradient; also how many hinges sit at 0.
+def _all_negative(margins, slopes, keys, spare, counts, values, prefix):
+    """Sum of max(0, 1 + f_i f_j) over all ordered pairs; slopes = its gradient; also how many hinges sit at 0.
 
     As f_i grows, the pairs that are inactive (f_i f_j <= -1) grow from the other end of the sorted margins, so one
     moving bound serves all i. Products of two float32 are exact in float64, so the bound is too.
     """
-    n = F.shape[0]
-    order = _sort_column(F, t, keys, spare, counts)
+    n = margins.size
+    order = _sorted_keys(margins, keys, spare, counts)
     prefix[0] = 0.0
     for r in range(n):
-        values[r] = F[np.int64(order[r] & np.uint64(0xFFFFFFFF)), t]
+        values[r] = margins[np.int64(order[r] & np.uint64(0xFFFFFFFF))]
         prefix[r + 1] = prefix[r] + values[r]
     loss = 0.0
     kinks = 0
@@ -77,7 +78,7 @@ def _all_negative(F, t, G, keys, spare, counts, values, prefix):
         kinks += bound - below
         total = prefix[n] - prefix[bound]
         loss += (n - bound) + value * total
-        G[np.int64(order[r] & np.uint64(0xFFFFFFFF)), t] = 2.0 * total
+        slopes[np.int64(order[r] & np.uint64(0xFFFFFFFF))] = 2.0 * total
     below, bound = n, n
     for r in range(start - 1, -1, -1):  # f < 0: the same from the other end
         value = values[r]
@@ -88,24 +89,18 @@ def _all_negative(F, t, G, keys, spare, counts, values, prefix):
         kinks += below - bound
         total = prefix[bound]
         loss += bound + value * total
-        G[np.int64(order[r] & np.uint64(0xFFFFFFFF)), t] = 2.0 * total
+        slopes[np.int64(order[r] & np.uint64(0xFFFFFFFF))] = 2.0 * total
     return loss, kinks
 
 
-@kernel("void(float32[:, ::1], int64[::1], int32[::1], float32[:, ::1], float64[::1], int64[::1])")
-def pair_hinge(F, indptr, indices, G, losses, kinks):
-    """losses[t] = H of column t, G = dH/dF, kinks[t] = number of pairs whose hinge sits exactly at 0.
+@njit
+def _correct_positives(lot, indptr, indices, slopes, losses, kinks):
+    """Turn the positive pairs of a lot (N, 16) of margins from negative ones into positive ones.
 
-    F and G (N, 16) float32; indptr, indices: CSR of the positive pairs, symmetric, sorted, with the diagonal. A
-    positive pair replaces max(0, 1 + s) by max(0, 1 - s), s = f_i f_j: the loss changes by -s - clip(s, -1, 1), the
+    A positive pair replaces max(0, 1 + s) by max(0, 1 - s), s = f_i f_j: the loss changes by -s - clip(s, -1, 1), the
     slope in f_i by -2 (1 + [|s| < 1]) f_j over both orders of the pair.
     """
-    n = F.shape[0]
-    keys, spare = np.empty(n, np.uint64), np.empty(n, np.uint64)
-    counts = np.empty((3, _BUCKETS), np.int64)
-    values, prefix = np.empty(n, np.float64), np.empty(n + 1, np.float64)
-    for t in range(GROUPS):
-        losses[t], kinks[t] = _all_negative(F, t, G, keys, spare, counts, values, prefix)
+    n = lot.shape[0]
     one, two = np.float32(1), np.float32(2)
     slope = np.empty(GROUPS, np.float32)
     change = np.empty(GROUPS, np.float32)
@@ -122,50 +117,77 @@ def pair_hinge(F, indptr, indices, G, losses, kinks):
             while e < last and indices[e] < end:
                 j = indices[e]
                 for t in range(GROUPS):
-                    other = F[j, t]
-                    s = F[i, t] * other
+                    other = lot[j, t]
+                    s = lot[i, t] * other
                     change[t] -= s + min(max(s, -one), one)
                     slope[t] += other + (other if abs(s) < one else np.float32(0))
                     corner[t] += np.int32(s == one) - np.int32(s == -one)
                 e += 1
             cursors[i] = e
             for t in range(GROUPS):
-                G[i, t] -= two * slope[t]
+                slopes[i, t] -= two * slope[t]
                 losses[t] += change[t]
                 kinks[t] += corner[t]
 
 
-@kernel(
-    "void(float32[:, ::1], int64[::1], Array(float32, 1, 'C'), Array(float32, 1, 'C'), float32[::1], float32[:, ::1])"
-)
-def project_groups(XT, starts, weights, biases, column, F):
-    """F[i, t] = sum over dimensions q of group t of weights[q] * XT[q, i] - biases[t].
+@kernel("void(float32[:, ::1], int64[::1], int32[::1], float32[:, ::1], float64[::1], int64[::1])")
+def pair_hinge(F, indptr, indices, G, losses, kinks):
+    """losses[t] = H of group t, G = dH/dF, kinks[t] = number of pairs whose hinge sits exactly at 0.
 
-    XT (m, N): the dimensions of a tile, group after group; starts (T + 1,): where groups begin; column (N,): scratch.
+    F and G (T, N) float32; indptr, indices: CSR of the positive pairs, symmetric, sorted, with the diagonal.
     """
-    for t in range(starts.size - 1):
-        column[:] = -biases[t]
-        for q in range(starts[t], starts[t + 1]):
-            for i in range(column.size):
-                column[i] += weights[q] * XT[q, i]
-        for i in range(column.size):
-            F[i, t] = column[i]
+    n_groups, n = F.shape
+    keys, spare = np.empty(n, np.uint64), np.empty(n, np.uint64)
+    counts = np.empty((3, _BUCKETS), np.int64)
+    values, prefix = np.empty(n, np.float64), np.empty(n + 1, np.float64)
+    lot, slopes = np.empty((n, GROUPS), np.float32), np.empty((n, GROUPS), np.float32)
+    lot_losses, lot_kinks = np.empty(GROUPS, np.float64), np.empty(GROUPS, np.int64)
+    for first in range(0, n_groups, GROUPS):
+        width = min(GROUPS, n_groups - first)
+        lot[:, width:] = 0
+        for t in range(width):
+            lot_losses[t], lot_kinks[t] = _all_negative(F[first + t], G[first + t], keys, spare, counts, values, prefix)
+            for i in range(n):
+                lot[i, t] = F[first + t, i]
+                slopes[i, t] = G[first + t, i]
+        _correct_positives(lot, indptr, indices, slopes, lot_losses, lot_kinks)
+        for t in range(width):
+            losses[first + t], kinks[first + t] = lot_losses[t], lot_kinks[t]
+            for i in range(n):
+                G[first + t, i] = slopes[i, t]
 
 
-@kernel("void(float32[:, ::1], int64[::1], float32[:, ::1], float32[::1], float32[::1], float32[::1])", reorder=True)
-def project_slopes(XT, starts, G, column, weight_slopes, bias_slopes):
-    """Chain rule of `project_groups`: weight_slopes[q] = XT[q] . G[:, t], bias_slopes[t] = -sum of G[:, t]."""
-    for t in range(starts.size - 1):
-        total = 0.0
-        for i in range(column.size):
-            column[i] = G[i, t]
-            total += column[i]
+@kernel(
+    "void(float32[:, ::1], int64[::1], int64[::1], Array(float32, 1, 'C'), Array(float32, 1, 'C'), float32[:, ::1])"
+)
+def project_groups(XT, firsts, starts, weights, biases, F):
+    """F[t, i] = sum over the dimensions of group t of their weights * XT[:, i] - biases[t].
+
+    XT (m, N): dimensions, those of a group in a row; firsts (T,): where each group's dimensions begin in XT; starts
+    (T + 1,): where each group's weights begin.
+    """
+    for t in range(firsts.size):
+        margins = F[t]
+        margins[:] = -biases[t]
+        for q in range(starts[t + 1] - starts[t]):
+            weight, row = weights[starts[t] + q], XT[firsts[t] + q]
+            for i in range(margins.size):
+                margins[i] += weight * row[i]
+
+
+@kernel("void(float32[:, ::1], int64[::1], int64[::1], float32[:, ::1], float32[::1], float32[::1])", reorder=True)
+def project_slopes(XT, firsts, starts, G, weight_slopes, bias_slopes):
+    """Chain rule of `project_groups`: slopes XT[q] . G[t] for the weights of group t, -sum of G[t] for its bias."""
+    for t in range(firsts.size):
+        slopes, total = G[t], 0.0
+        for i in range(slopes.size):
+            total += slopes[i]
         bias_slopes[t] = -total
-        for q in range(starts[t], starts[t + 1]):
-            dot = np.float32(0)
-            for i in range(column.size):
-                dot += XT[q, i] * column[i]
-            weight_slopes[q] = dot
+        for q in range(starts[t + 1] - starts[t]):
+            row, dot = XT[firsts[t] + q], np.float32(0)
+            for i in range(slopes.size):
+                dot += row[i] * slopes[i]
+            weight_slopes[starts[t] + q] = dot
 
 
 @kernel("void(Array(float32, 2, 'A', readonly=True), int64[::1], float32[:, ::1], int64)")

@@ -15,7 +15,8 @@ changes neither L nor its minima; it spares a product with K per step and the sq
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from projbank.kernel_coding import Basis, Groups, KernelFunction, Scaling, call_kernel
 from projbank.kernels.kernel_groups import center_rows, mean_neighbor_distance
 from projbank.kernels.pairs import GROUPS
-from projbank.learning.paper import PairHinge, descend
+from projbank.learning.paper import TILE, PairHinge, descend
 from projbank.progress import progress
 from projbank.threads import run_all, split_rows
 
@@ -38,7 +39,7 @@ Floats = NDArray[np.float32]
 class KernelHinge(PairHinge):
     """The pair loss of a tile of kernel groups; the "weights" of a group are its coefficients a.
 
-    `dims` (T n, n): the kernel matrices, group after group, each row less its mean; `means`: those means, mu. Kernels
+    `dims`: the kernel matrices (n, n), group after group, each row less its mean; `means`: those means, mu. Kernels
     are given without the constant `constant`, which g does not feel and the regulariser does; `peaks` (T,): the largest
     absolute value of each centred matrix.
     """
@@ -55,22 +56,26 @@ class KernelHinge(PairHinge):
         means = np.empty((n_groups, n))
         peaks = np.array([center_rows(K, mu) for K, mu in zip(matrices, means, strict=True)])
         starts = n * np.arange(n_groups + 1)
-        return cls(matrices.reshape(-1, n), means.ravel(), starts, indptr, indices, lam, constant, peaks)
+        return cls(matrices.reshape(-1, n), starts[:-1], starts, means.ravel(), indptr, indices, lam, constant, peaks)
+
+    def part(self, going: NDArray[np.bool_]) -> Self:
+        """The loss of some of the groups; no data are copied."""
+        return replace(super().part(going), peaks=self.peaks[going])
 
     def margins(self, weights: Floats, offsets: Floats) -> Floats:
-        """(n, 16) margins a . (k - mu); a group that K maps to nothing but rounding errors has margins 0.
+        """(T, n) margins a . (k - mu); a group that K maps to nothing but rounding errors has margins 0.
 
         So has one whose kernel varies by less than float32 coefficients can make up for.
         """
         F = super().margins(weights, offsets)
         noise = np.where(self.peaks > 1e-18, 2 * np.finfo(np.float32).eps * self.peaks, 1e30)[:, None]
         bounds = np.abs(weights).reshape(self.n_groups, -1).sum(axis=1, keepdims=True) * noise
-        F[:, : self.n_groups] *= (np.abs(F[:, : self.n_groups].T).max(axis=1, keepdims=True) > bounds).T
+        F *= np.abs(F).max(axis=1, keepdims=True) > bounds
         return F
 
     def penalties(self, weights: Floats, offsets: Floats, F: Floats) -> NDArray[np.float64]:
         """Regulariser 1/2 a' K a: K a are the margins plus the bias."""
-        values = F[:, : self.n_groups].T + self.biases(weights, offsets)[:, None]
+        values = F + self.biases(weights, offsets)[:, None]
         coefficients = weights.reshape(values.shape).astype(np.float64)
         squares = np.einsum("ti,ti->t", coefficients, values) + self.constant * coefficients.sum(axis=1) ** 2
         return 0.5 * squares
@@ -81,8 +86,7 @@ class KernelHinge(PairHinge):
 
     def variances(self) -> NDArray[np.float64]:
         """(T,) variance of the samples in the kernel's space: the mean of k(x, x) less the mean of all k."""
-        diagonals = self.dims.reshape(self.n_groups, self.n_samples, -1).diagonal(axis1=1, axis2=2)
-        return np.maximum(diagonals.mean(axis=1, dtype=np.float64), 0.0)
+        return np.array([max(K.diagonal().mean(dtype=np.float64), 0.0) for K in self.blocks])
 
     def evaluate(
         self, weights: Floats, offsets: Floats
@@ -96,8 +100,7 @@ class KernelHinge(PairHinge):
 
     def _pull_back(self, G: Floats) -> tuple[Floats, Floats]:
         """Chain rule in the kernel's space: sum_j G_j (phi_j - mean phi) has the coefficients G - mean G."""
-        own = G[:, : self.n_groups].T
-        centered = own - own.mean(axis=1, dtype=np.float64, keepdims=True)
+        centered = G - G.mean(axis=1, dtype=np.float64, keepdims=True)
         return centered.ravel().astype(np.float32), np.zeros(self.n_groups, np.float32)
 
 
@@ -172,7 +175,7 @@ def learn(
     n_threads: int = 1,
     verbose: int = 0,
 ) -> tuple[Floats, Floats, NDArray[np.float64]]:
-    """Learn every group's coefficients; groups are learnt in tiles of up to 16, tiles in parallel.
+    """Learn every group's coefficients; groups are learnt in tiles of up to 64, tiles in parallel.
 
     Parameters
     ----------
@@ -194,7 +197,7 @@ def learn(
     coefficients = np.empty((n_groups, n_samples), np.float32)
     biases = np.empty(n_groups, np.float32)
     curves = np.empty((n_groups, max_iter + 1))
-    tile = int(np.clip(_TILE_BYTES // (4 * n_samples**2), 1, GROUPS))
+    tile = int(np.clip(_TILE_BYTES // (4 * n_samples**2), 1, TILE))
     memory = threading.local()  # each thread fills the same matrices again: new ones cost as much as their content
 
     def solve(p: int, q: int) -> int:

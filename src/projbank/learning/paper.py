@@ -11,8 +11,8 @@ inverse of the loss's curvature in w and in b. That changes neither L nor its mi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +26,9 @@ from projbank.vectors import read_rows, row_blocks
 INITS = ("leading", "equal", "random")
 
 _CHUNK_BYTES = 1 << 30
+TILE = 4 * GROUPS
+"""Groups learnt together: enough that lots stay full while groups stop one by one."""
+
 _POWER_STEPS = 6
 _SCALES = np.array([0.25, 0.35, 0.5, 0.7, 1.0, 1.4])
 """Root mean squares of the margins at which a starting direction is tried."""
@@ -35,16 +38,17 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class PairHinge:
-    """The pair loss of one tile of up to 16 groups, and its gradient in the centred coordinates.
+    """The pair loss of a tile of groups, and its gradient in the centred coordinates.
 
-    `dims` (m, n) float32: the centred training data of the tile, dimension after dimension, group after group;
-    `means` (m,): what was subtracted; `starts` (T + 1,): where each group begins; `indptr` and `indices`: the
-    positive pairs.
+    `dims` (m, n) float32: centred training data, dimension after dimension; `firsts` (T,): where the dimensions of each
+    group begin in it; `starts` (T + 1,): where its weights begin; `means`: what was subtracted, one for each weight;
+    `indptr` and `indices`: the positive pairs.
     """
 
     dims: Floats
-    means: NDArray[np.float64]
+    firsts: NDArray[np.int64]
     starts: NDArray[np.int64]
+    means: NDArray[np.float64]
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     lam: float
@@ -56,30 +60,41 @@ class PairHinge:
 
     @property
     def n_groups(self) -> int:
-        """T, at most 16."""
-        return len(self.starts) - 1
+        """T."""
+        return len(self.firsts)
 
     @property
     def group_of(self) -> NDArray[np.int64]:
-        """(m,) the group of every dimension of the tile."""
+        """The group of every weight."""
         return np.repeat(np.arange(self.n_groups), np.diff(self.starts))
 
     def sum_by_group(self, values: NDArray[np.floating]) -> NDArray[np.float64]:
         """(T,) sums over the dimensions of each group; no group is empty."""
         return np.add.reduceat(values, self.starts[:-1], dtype=np.float64)
 
+    @property
+    def blocks(self) -> list[Floats]:
+        """Views of `dims`, one for each group."""
+        sizes = np.diff(self.starts)
+        return [self.dims[first : first + size] for first, size in zip(self.firsts, sizes, strict=True)]
+
+    def part(self, going: NDArray[np.bool_]) -> Self:
+        """The loss of some of the groups; no data are copied."""
+        starts = np.concatenate([[0], np.cumsum(np.diff(self.starts)[going])])
+        return replace(self, firsts=self.firsts[going], starts=starts, means=self.means[going[self.group_of]])
+
     def margins(self, weights: Floats, offsets: Floats) -> Floats:
-        """(N, 16) margins w . (x - mean) - offset; columns past the last group are 0."""
-        F = np.zeros((self.n_samples, GROUPS), np.float32)
-        project_groups(self.dims, self.starts, weights, offsets, np.empty(self.n_samples, np.float32), F)
+        """(T, N) margins w . (x - mean) - offset."""
+        F = np.empty((self.n_groups, self.n_samples), np.float32)
+        project_groups(self.dims, self.firsts, self.starts, weights, offsets, F)
         return F
 
     def hinge(self, F: Floats) -> tuple[NDArray[np.float64], Floats, NDArray[np.int64]]:
         """Sum of hinges per group, its gradient in F, and how many hinges sit exactly at 0."""
         G = np.empty_like(F)
-        losses, kinks = np.empty(GROUPS), np.empty(GROUPS, np.int64)
+        losses, kinks = np.empty(self.n_groups), np.empty(self.n_groups, np.int64)
         pair_hinge(F, self.indptr, self.indices, G, losses, kinks)
-        return losses[: self.n_groups], G, kinks[: self.n_groups]
+        return losses, G, kinks
 
     def biases(self, weights: Floats, offsets: Floats) -> NDArray[np.float64]:
         """Biases b of the uncentred form: w . x - b = w . (x - mean) - offset."""
@@ -90,12 +105,13 @@ class PairHinge:
         return 0.5 * (self.sum_by_group(weights.astype(np.float64) ** 2) + self.biases(weights, offsets) ** 2)
 
     def varied(self) -> NDArray[np.bool_]:
-        """(m,) which dimensions are not constant."""
-        return (self.dims != 0).any(axis=1)
+        """Which weights belong to dimensions that are not constant."""
+        return np.concatenate([block.any(axis=1) for block in self.blocks])
 
     def variances(self) -> NDArray[np.float64]:
         """(T,) variance of each group's data, summed over its dimensions."""
-        return self.sum_by_group(np.einsum("ij,ij->i", self.dims, self.dims, dtype=np.float64)) / self.n_samples
+        squares = [np.einsum("ij,ij->", block, block, dtype=np.float64) for block in self.blocks]
+        return np.array(squares) / self.n_samples
 
     def evaluate(
         self, weights: Floats, offsets: Floats
@@ -113,15 +129,14 @@ class PairHinge:
     def direction(self, weights: Floats) -> Floats:
         """Where the loss falls fastest near w = 0, where all hinges are active and the loss is quadratic."""
         F = self.margins(weights, np.zeros(self.n_groups, np.float32))
-        F /= np.maximum(1e3 * np.abs(F).max(axis=0), np.finfo(np.float32).tiny)
+        F /= np.maximum(1e3 * np.abs(F).max(axis=1, keepdims=True), np.finfo(np.float32).tiny)
         _, G, _ = self.hinge(F)
         return -self._pull_back(G)[0]
 
     def _pull_back(self, G: Floats) -> tuple[Floats, Floats]:
-        weight_slopes = np.empty(len(self.dims), np.float32)
+        weight_slopes = np.empty(len(self.means), np.float32)
         bias_slopes = np.empty(self.n_groups, np.float32)
-        column = np.empty(self.n_samples, np.float32)
-        project_slopes(self.dims, self.starts, G, column, weight_slopes, bias_slopes)
+        project_slopes(self.dims, self.firsts, self.starts, G, weight_slopes, bias_slopes)
         return weight_slopes, bias_slopes
 
 
@@ -140,7 +155,7 @@ def learn(
     n_threads: int = 1,
     verbose: int = 0,
 ) -> tuple[Floats, Floats, NDArray[np.float64]]:
-    """Learn every group's weights and bias; groups are learnt in tiles of 16, tiles in parallel.
+    """Learn every group's weights and bias; groups are learnt in tiles of 64, tiles in parallel.
 
     Parameters
     ----------
@@ -172,7 +187,8 @@ def learn(
             def solve(p: int, q: int, dims: Floats = dims, first: int = first) -> int:
                 own = order[starts[p] : starts[q]]
                 tile = dims[starts[p] - first : starts[q] - first]
-                loss = PairHinge(tile, means[own], starts[p : q + 1] - starts[p], indptr, indices, lam)
+                own_starts = starts[p : q + 1] - starts[p]
+                loss = PairHinge(tile, own_starts[:-1], own_starts, means[own], indptr, indices, lam)
                 rng = np.random.default_rng([seed, p])
                 weights[own], biases[p:q], curves[p:q] = descend(loss, init, max_iter, tol, rng)
                 return q - p
@@ -189,9 +205,8 @@ def descend(
 ) -> tuple[Floats, Floats, NDArray[np.float64]]:
     """AGD on all groups of a tile at once: step 1, times 1.2 after a decrease, halved (and not taken) otherwise.
 
-    A group stops once its loss per pair changes by less than `tol`.
+    A group stops once its loss per pair changes by less than `tol`; the others go on without it.
     """
-    group_of = loss.group_of
     weight_unit, offset_unit = _step_units(loss)
     weights, offsets = start(loss, init, rng)
     losses, weight_slopes, offset_slopes, kinks = loss.evaluate(weights, offsets)
@@ -204,19 +219,20 @@ def descend(
         if not going.any():
             curves[t:] = losses
             break
-        pace = np.where(going, steps, 0.0)
-        trial = (weights - pace[group_of] * weight_unit[group_of] * weight_slopes).astype(np.float32)
-        trial += _nudge(trial, (kinks > 0) & going, group_of, rng)
-        trial_offsets = (offsets - pace * offset_unit * offset_slopes).astype(np.float32)
-        new, new_weight_slopes, new_offset_slopes, new_kinks = loss.evaluate(trial, trial_offsets)
-        better = going & (new <= losses)
-        steps *= np.where(better, 1.2, 0.5)
-        going &= np.abs(new - losses) >= tol * pair_scale
-        weights = np.where(better[group_of], trial, weights)
-        weight_slopes = np.where(better[group_of], new_weight_slopes, weight_slopes)
-        offsets = np.where(better, trial_offsets, offsets)
-        offset_slopes = np.where(better, new_offset_slopes, offset_slopes)
-        losses, kinks = np.where(better, new, losses), np.where(better, new_kinks, kinks)
+        part, dims = loss.part(going), np.flatnonzero(going[loss.group_of])
+        group_of = part.group_of
+        trial = (weights[dims] - (steps * weight_unit)[going][group_of] * weight_slopes[dims]).astype(np.float32)
+        trial += _nudge(trial, kinks[going] > 0, group_of, rng)
+        trial_offsets = (offsets - steps * offset_unit * offset_slopes)[going].astype(np.float32)
+        new, new_weight_slopes, new_offset_slopes, new_kinks = part.evaluate(trial, trial_offsets)
+        falls = losses[going] - new
+        better = falls >= 0
+        taken, own = np.flatnonzero(going)[better], better[group_of]
+        weights[dims[own]], weight_slopes[dims[own]] = trial[own], new_weight_slopes[own]
+        offsets[taken], offset_slopes[taken] = trial_offsets[better], new_offset_slopes[better]
+        losses[taken], kinks[taken] = new[better], new_kinks[better]
+        steps[going] *= np.where(better, 1.2, 0.5)
+        going[going] = np.abs(falls) >= tol * pair_scale
         curves[t] = losses
     return weights, loss.biases(weights, offsets).astype(np.float32), curves.T / pair_scale
 
@@ -244,8 +260,8 @@ def start(loss: PairHinge, init: str, rng: np.random.Generator) -> tuple[Floats,
 def _best_scale(loss: PairHinge, weights: Floats) -> tuple[Floats, NDArray[np.float64]]:
     """Scale each group's weights so that its loss is least over a grid of scales; returns weights and losses."""
     offsets = np.zeros(loss.n_groups, np.float32)
-    F = loss.margins(weights, offsets)[:, : loss.n_groups]
-    spread = np.sqrt(np.einsum("ij,ij->j", F, F, dtype=np.float64) / len(F))
+    F = loss.margins(weights, offsets)
+    spread = np.sqrt(np.einsum("ij,ij->i", F, F, dtype=np.float64) / loss.n_samples)
     weights = (weights / np.where(spread > 0, spread, 1.0)[loss.group_of]).astype(np.float32)
     F = loss.margins(weights, offsets)
     penalties = loss.penalties(weights, offsets, F)
@@ -281,7 +297,7 @@ def _chunks(starts: NDArray[np.int64], n_bits: int, n_samples: int) -> list[list
     """Tiles of groups (p, q), in chunks whose training data take about a GiB, so that X is read few times."""
     chunks: list[list[tuple[int, int]]] = []
     size = np.inf
-    for p, q in split_rows(n_bits, GROUPS):
+    for p, q in split_rows(n_bits, TILE):
         tile_bytes = 4 * n_samples * (starts[q] - starts[p])
         if size + tile_bytes > _CHUNK_BYTES:
             chunks.append([])
