@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
 import typer
 
-from projbank.cli.bank import Dataset, Jobs
+from projbank.cli.bank import Dataset, Jobs, output_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -168,12 +168,10 @@ def _writer(
     output: Path | None, style: Format, value_name: str
 ) -> Iterator[Callable[[int, NDArray[Any], NDArray[Any]], None]]:
     """Give a function that writes the results of a batch; a file appears whole or not at all."""
-    from projbank.files import atomic_path
-
     with contextlib.ExitStack() as stack:
         file: TextIO = sys.stdout
         if output is not None:
-            temporary = stack.enter_context(atomic_path(output))
+            temporary = stack.enter_context(output_file(output))
             file = stack.enter_context(open(temporary, "w", newline="", encoding="utf-8"))
         header = {
             Format.csv: f"query,rank,id,{value_name}\n",
