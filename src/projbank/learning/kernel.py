@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from projbank.kernel_coding import Basis, Groups, KernelFunction, Scaling, call_kernel
 from projbank.kernels.kernel_groups import center_rows, mean_neighbor_distance
 from projbank.kernels.pairs import GROUPS
-from projbank.learning.paper import TILE, PairHinge, descend
+from projbank.learning.paper import TILE, PairHinge, descend, trimmed
 from projbank.progress import progress
 from projbank.threads import run_all, split_rows
 
@@ -217,9 +217,7 @@ def learn(
     with progress("learning the groups", n_groups, verbose) as advance:
         for done in run_all(solve, split_rows(n_groups, tile), n_threads):
             advance(done)
-    falls = np.flatnonzero((np.diff(curves, axis=1) != 0).any(axis=0))
-    n_iter = int(falls[-1]) + 1 if len(falls) else 1
-    return coefficients, biases, curves[:, : n_iter + 1]
+    return coefficients, biases, trimmed(curves)
 
 
 def _check_mercer(K: Floats, p: int) -> None:

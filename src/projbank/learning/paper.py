@@ -195,9 +195,13 @@ def learn(
 
             for done in run_all(solve, tiles, n_threads):
                 advance(done)
-    falls = np.flatnonzero((np.diff(curves, axis=1) != 0).any(axis=0))
-    n_iter = int(falls[-1]) + 1 if len(falls) else 1
-    return weights, biases, curves[:, : n_iter + 1]
+    return weights, biases, trimmed(curves)
+
+
+def trimmed(curves: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Loss curves (d, steps) up to the last step that changed any of them, one step at least."""
+    changes = np.flatnonzero((np.diff(curves, axis=1) != 0).any(axis=0))
+    return curves[:, : changes[-1] + 2 if len(changes) else 2]
 
 
 def descend(
