@@ -151,7 +151,7 @@ def test_verdicts_follow_the_figures():
     good = {("original", 80): 0.4, ("bpb", 80): 0.4, ("bpb", 40): 0.39, ("lsh", 80): 0.3, ("lsh", 40): 0.2}
     good |= {("cbe", 80): 0.39, ("bpbc", 80): 0.35, ("sign", 80): 0.25, ("kmeans+itq", 80): 0.36}
     good |= {("randst+bpb", 80): 0.35, ("pq", 80): 0.2, ("rr+pq", 80): 0.3}
-    good |= {("kbpb-poly", 80): 0.41, ("kbpb-rbf", 80): 0.42}
+    good |= {("kbpb-poly", 80): 0.41, ("kbpb-rbf", 80): 0.42, ("sph", 80): 0.3}
     assert [v.outcome for v in retrieval_verdicts(made_up_set(good), 50)] == ["agrees"] * 9
     bad = {key: -value for key, value in good.items()}
     verdicts = retrieval_verdicts(made_up_set(bad), 50)
@@ -165,6 +165,18 @@ def test_verdicts_follow_the_figures():
     assert (first.outcome, second.outcome) == ("differs", "differs")
     assert ".030 below the floats" in first.evidence
     assert "CBE .390" in second.evidence
+
+
+def test_kernels_are_compared_on_the_splits_that_they_have():
+    values = {("original", 80): 0.4, ("bpb", 80): 0.37, ("kbpb-poly", 80): 0.41, ("kbpb-rbf", 80): 0.42}
+    one = made_up_set(values)
+    second = made_up_set({("original", 80): 0.9, ("bpb", 80): 0.9}).records[""]
+    one.records[""] += [record | {"seed": 1} for record in second]
+    verdicts = retrieval_verdicts(one, 50)
+    assert "BPB .635" in verdicts[0].evidence  # BPB and floats over both splits
+    assert (verdicts[3].outcome, verdicts[4].outcome) == ("agrees", "agrees")
+    assert "BPB .370" in verdicts[3].evidence
+    assert "Original .400" in verdicts[4].evidence
 
 
 def test_bilinear_resources_are_those_of_the_papers_table():
