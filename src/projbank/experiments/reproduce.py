@@ -11,7 +11,7 @@ from typing import Any
 from projbank.experiments.action import Action
 from projbank.experiments.cost import Cost
 from projbank.experiments.curves import PrecisionRecallCurves
-from projbank.experiments.data import DataSet
+from projbank.experiments.data import DataSet, split_sizes
 from projbank.experiments.diagnosis import Diagnosis
 from projbank.experiments.examples import Examples
 from projbank.experiments.notes import note_set
@@ -119,11 +119,14 @@ def _soft(job: Job) -> Experiment:
 
 
 def _sensitivity(job: Job) -> Experiment:
-    """Precision against lambda, and of kernel banks against the number of basis samples."""
+    """Precision against lambda, and of kernel banks against the number of basis samples, up to all training vectors."""
     cells: list[Cell] = []
+    _, n_train = split_sizes(job.data.vectors.shape[0], job.n_queries, job.n_train)
+    sizes = [size for size in BASIS_SIZES if size < n_train]
+    sizes = [*sizes, n_train] if len(sizes) < len(BASIS_SIZES) else sizes
     for name in job.methods:
         given, known = dict(job.params.get(name, {})), METHODS[name]().get_params()
-        for word, values in (("lam", LAMBDAS), ("n_basis", BASIS_SIZES)):
+        for word, values in (("lam", LAMBDAS), ("n_basis", sizes)):
             if word in known:
                 cells += [(name, n_bits, given | {word: value}) for n_bits in job.bits for value in values]
     return _precision(job, cells, job.results("sensitivity"), "sensitivity")
