@@ -188,7 +188,7 @@ def test_usage_errors_are_exit_code_2(projbank, vectors):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_ctrl_c_leaves_no_half_written_file(tmp_path):
-    X = np.random.default_rng(0).standard_normal((3000, 500)).astype(np.float32)
+    X = np.random.default_rng(0).standard_normal((8000, 1000), dtype=np.float32)  # many seconds of work
     np.save(tmp_path / "v.npy", X)
     words = [
         sys.executable,
@@ -207,7 +207,7 @@ def test_ctrl_c_leaves_no_half_written_file(tmp_path):
     while not any(name.endswith(".part") for name in os.listdir(tmp_path)):  # the work has begun
         assert process.poll() is None
         time.sleep(0.05)
-    time.sleep(1)
+    time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
