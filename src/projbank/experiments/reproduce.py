@@ -122,8 +122,7 @@ def _sensitivity(job: Job) -> Experiment:
     """Precision against lambda, and of kernel banks against the number of basis samples, up to all training vectors."""
     cells: list[Cell] = []
     _, n_train = split_sizes(job.data.vectors.shape[0], job.n_queries, job.n_train)
-    sizes = [size for size in BASIS_SIZES if size < n_train]
-    sizes = [*sizes, n_train] if len(sizes) < len(BASIS_SIZES) else sizes
+    sizes = sorted({min(size, n_train) for size in BASIS_SIZES})
     for name in job.methods:
         given, known = dict(job.params.get(name, {})), METHODS[name]().get_params()
         for word, values in (("lam", LAMBDAS), ("n_basis", sizes)):
