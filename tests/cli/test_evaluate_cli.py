@@ -42,6 +42,14 @@ def test_all_methods_in_one_command(projbank, files):
     assert again[1] == out  # nothing was measured again
 
 
+def test_nothing_but_failures_is_no_success(projbank, files):
+    code, out, _ = projbank("evaluate", *files, "--methods", "joint,bpbc", "--bits", "700", "-k", 5, "--seeds", 1)
+    assert code == 1
+    assert "must be at most" in out
+    words = ("evaluate", *files, "--methods", "joint,lsh", "--bits", "700", "-k", 5, "--seeds", 1)
+    assert projbank(*words)[0] == 0  # LSH has a result
+
+
 def test_stopped_and_started_again(projbank, files, monkeypatch):
     real, calls = runner._measured, []
 

@@ -82,21 +82,9 @@ def test_stopped_and_started_again(projbank, data, tmp_path, monkeypatch):
 
 def test_a_failing_method_becomes_a_row(projbank, data, tmp_path):
     out = tmp_path / "out"
+    words = ("--ratios", 8, "--seeds", 1, "--set", "sign-select.n_bits=9000")
     code, said, _ = projbank(
-        "reproduce",
-        "retrieval",
-        "--data",
-        data,
-        "--out",
-        out,
-        "--methods",
-        "lsh,sign-select",
-        "--ratios",
-        8,
-        "--seeds",
-        1,
-        "--set",
-        "sign-select.n_bits=9000",
+        "reproduce", "retrieval", "--data", data, "--out", out, "--methods", "lsh,sign-select", *words
     )
     assert code == 0
     assert "1 of this run failed and say why" in said

@@ -40,7 +40,7 @@ def evaluate(
 
     Random queries, the rest is the gallery, part of it is for training; no method sees the queries before the search.
     Results are kept after every cell: the same command goes on where it was stopped. A method that fails does not stop
-    the others; its row says why.
+    the others; its row says why. The exit code is 1 where all of them failed.
     """
     from rich.console import Console
 
@@ -85,6 +85,13 @@ def evaluate(
     )
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(draw(summarise(records), title))
+    exit_if_all_failed(records)
+
+
+def exit_if_all_failed(records: list[dict[str, Any]]) -> None:
+    """Exit with code 1 where no cell has a result, so that a script does not take that for success."""
+    if records and all("error" in record for record in records):
+        raise typer.Exit(1)
 
 
 def numbers(option: str, text: str) -> list[int]:

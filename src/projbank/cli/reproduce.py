@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from projbank.cli.bank import Jobs, Quiet, Verbose, verbosity
-from projbank.cli.evaluate import numbers, settings_of
+from projbank.cli.evaluate import exit_if_all_failed, numbers, settings_of
 
 if TYPE_CHECKING:
     from projbank.experiments.sets import SetFiles
@@ -65,7 +65,7 @@ def reproduce(
     """Run the paper's experiments on your data and draw a report.
 
     Results are kept after every cell: after Ctrl-C the same command goes on. A method that fails does not stop the
-    others; its row says why.
+    others; its row says why. The exit code is 1 where no cell has a result.
     """
     from projbank.experiments.digits import digit_set
     from projbank.experiments.notes import note_command
@@ -108,10 +108,11 @@ def reproduce(
     except KeyboardInterrupt:
         print(f"interrupted; what was measured is in {out}, the same command goes on", file=sys.stderr)
         raise
-    n_cells = sum(len(experiment.records()) for experiment in experiments)
+    records = [record for experiment in experiments for record in experiment.records()]
     note = f", {failed} of this run failed and say why" if failed else ""
-    print(f"{out / 'results'}: {n_cells} cells{note}")
+    print(f"{out / 'results'}: {len(records)} cells{note}")
     _draw(out)
+    exit_if_all_failed(records)
 
 
 def report(

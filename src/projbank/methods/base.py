@@ -47,6 +47,8 @@ class Method(RowCoder, ABC):
     _arrays: ClassVar[Arrays] = ()
     _not_for_coding: ClassVar[tuple[str, ...]] = ("objective_curve_",)
     _block_bytes: ClassVar[int] = 8 << 20
+    _block_rows: ClassVar[int] = 1
+    """Rows that a block has at least, however long they are."""
     _saved_arrays: ClassVar[tuple[str, ...]] = ("shape_",)
 
     def __init__(
@@ -99,8 +101,9 @@ class Method(RowCoder, ABC):
             release_pages(rows)
             return stop - start
 
-        blocks = row_blocks(X.shape[0], X.shape[1], self._block_bytes)
-        with _blas().limit(limits=1, user_api="blas"), progress("coding", X.shape[0], self.verbose) as advance:
+        n_rows, n_features = X.shape
+        blocks = row_blocks(n_rows, n_features, max(self._block_bytes, 4 * n_features * self._block_rows))
+        with _blas().limit(limits=1, user_api="blas"), progress("coding", n_rows, self.verbose) as advance:
             for done in run_all(code, blocks, thread_count(self.n_jobs)):
                 advance(done)
 

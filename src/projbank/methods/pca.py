@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from projbank.methods.base import Floats, RealMethod, check_memory
 from projbank.methods.components import principal_components
-from projbank.methods.linear import matrix_bytes
+from projbank.methods.linear import DENSE_ROWS, matrix_bytes
 from projbank.threads import thread_count
 
 
@@ -35,6 +35,7 @@ class PCA(RealMethod):
         The projected mean.
     """
 
+    _block_rows = DENSE_ROWS
     _arrays = (("directions_", "float32", "D d"), ("offsets_", "float32", "d"))
     directions_: Floats
     offsets_: Floats

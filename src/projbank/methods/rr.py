@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.methods.base import Floats, RealMethod, check_memory
-from projbank.methods.linear import gaussian_matrix, matrix_bytes
+from projbank.methods.linear import DENSE_ROWS, gaussian_matrix, matrix_bytes
 
 
 class RandomRotation(RealMethod):
@@ -29,6 +29,7 @@ class RandomRotation(RealMethod):
     projection_ : (D, n_bits) float32
     """
 
+    _block_rows = DENSE_ROWS
     _arrays = (("projection_", "float32", "D d"),)
     projection_: Floats
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from projbank.methods.base import Floats, check_memory
-from projbank.methods.linear import gaussian_matrix, matrix_bytes
+from projbank.methods.linear import DENSE_ROWS, gaussian_matrix, matrix_bytes
 from projbank.methods.pq import PQ
 
 
@@ -30,6 +30,7 @@ class RandomRotationPQ(PQ):
     centroids_ : (parts, centres, numbers of a part) float32
     """
 
+    _block_rows = DENSE_ROWS
     _arrays = (("projection_", "float32", "D *"), *PQ._arrays)
     projection_: Floats
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from projbank.methods.base import BinaryMethod, Floats, check_memory
 from projbank.methods.components import principal_components
+from projbank.methods.linear import DENSE_ROWS
 from projbank.methods.pca import components_bytes
 from projbank.threads import thread_count
 
@@ -42,6 +43,7 @@ class SpectralHashing(BinaryMethod):
         Zeros.
     """
 
+    _block_rows = DENSE_ROWS
     _arrays = (
         ("directions_", "float32", "D *"),
         ("starts_", "float32", "*"),
