@@ -84,7 +84,7 @@ class ProjectionBank(BankCoder):
         Dimensions of each group.
     loss_curve_ : (n_iter + 1,) float64
         Loss after each iteration: the mean over groups of L / (lam N^2), which is 1 at w = 0 ("paper"), or 1 minus the
-        correlation of similarities plus imbalance ("joint").
+        correlation of similarities plus imbalance ("joint"). Empty where nothing is learnt ("random").
     n_bits_ : int
     n_iter_ : int
         Iterations until the last group stopped.
@@ -167,7 +167,20 @@ class ProjectionBank(BankCoder):
             n_assign = joint.groups_for_sparse(nonzeros_per_row(X), n_bits, n_features)
             grouping = grouping if n_assign == 1 else f"soft-{grouping}"
         settings = {"seed": seed, "max_iter": self.max_iter, "n_threads": n_threads, "verbose": self.verbose}
-        if self.solver == "paper":
+        deviation = float(np.sqrt(np.mean(deviations**2)))
+        if self.solver == "joint":
+            target = SimilarityTarget(X, means, n_neighbors, n_threads=n_threads, verbose=self.verbose)
+            labels, signs = self._joint_groups(
+                X, grouping, target, (means, deviations), n_bits, n_assign, seed, n_threads
+            )
+            weights, biases, curve = joint.learn(
+                X, labels, target, means, deviation=deviation, n_bits=n_bits, signs=signs, **settings
+            )
+        elif self.solver == "random":
+            labels = self._group(X, grouping, n_bits, n_assign, np.random.default_rng(seed), n_threads)
+            weights, biases = joint.draw_bank(labels, means, deviation=deviation, n_bits=n_bits, seed=seed)
+            curve = np.empty(0)
+        else:
             labels = self._group(X, grouping, n_bits, n_assign, np.random.default_rng(seed), n_threads)
             graph = positive_pairs(nearest_neighbors(X, n_neighbors, means, n_threads=n_threads, verbose=self.verbose))
             if labels.ndim == 2:
@@ -176,18 +189,8 @@ class ProjectionBank(BankCoder):
                 X, labels.ravel(), graph, means, n_bits=n_bits, lam=self.lam, tol=self.tol, init=self.init, **settings
             )
             curve = curves.mean(axis=0)
-        else:
-            target = SimilarityTarget(X, means, n_neighbors, n_threads=n_threads, verbose=self.verbose)
-            labels, signs = self._joint_groups(
-                X, grouping, target, (means, deviations), n_bits, n_assign, seed, n_threads
-            )
-            deviation = float(np.sqrt(np.mean(deviations**2)))
-            if self.solver == "random":
-                settings["max_iter"] = 0
-            weights, biases, curve = joint.learn(
-                X, labels, target, means, deviation=deviation, n_bits=n_bits, signs=signs, **settings
-            )
-        say(f"loss: {_sample(curve)}", self.verbose)
+        if len(curve):
+            say(f"loss: {_sample(curve)}", self.verbose)
 
         self.labels_, self.biases_, self.loss_curve_ = labels, biases, curve
         self.weights_ = np.divide(weights.reshape(labels.shape), scale, dtype=np.float32)
@@ -208,7 +211,7 @@ class ProjectionBank(BankCoder):
     def _derive(self) -> None:
         """Set what follows from the learnt arrays."""
         self.n_bits_ = len(self.biases_)
-        self.n_iter_ = len(self.loss_curve_) - 1
+        self.n_iter_ = max(0, len(self.loss_curve_) - 1)
         self.group_sizes_ = np.bincount(self.labels_.ravel(), minlength=self.n_bits_)
         self._bank = Bank(self.labels_.T.ravel().view(np.uint32), self.weights_.T.ravel(), self.biases_)
 

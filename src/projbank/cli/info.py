@@ -61,7 +61,7 @@ def _describe_model(path: Path) -> dict[str, Any]:
         sizes = sorted(model.group_sizes_.tolist())
         facts["group sizes"] = {"least": sizes[0], "median": sizes[len(sizes) // 2], "most": sizes[-1]}
         facts["groups per dimension"] = sum(sizes) // model.n_features_in_
-    if hasattr(model, "loss_curve_"):
+    if len(getattr(model, "loss_curve_", ())):
         facts["loss"] = {"first": float(model.loss_curve_[0]), "last": float(model.loss_curve_[-1])}
     params = {name: value for name, value in metadata["params"].items() if not name.endswith("_")}
     return facts | {"parameters": params, "file bytes": path.stat().st_size}

@@ -73,16 +73,29 @@ def learn(
 
     Returns
     -------
-    weights : float32, shaped as labels; each bit's margins have deviation 1, about, if anything was learnt
+    weights : float32, shaped as labels; each bit's margins have deviation 1, about
     biases : (n_bits,) float32
     curve : (n_iter + 1,) loss of a batch at the start, then the mean loss of each iteration's batches
     """
     rng = np.random.default_rng([seed, 1])
     if signs is None:
-        signs = rng.choice(np.array([-1, 1], np.float32), labels.shape)
+        signs = _random_signs(labels, rng)
     bank = _LearntBank(labels, signs, means, deviation, n_bits, n_threads)
     curve = descend(X, bank, target, _RATES, max_iter, seed, rng, n_threads=n_threads, verbose=verbose)
     return bank.unit * bank.weights, bank.biases(), curve
+
+
+def draw_bank(
+    labels: NDArray[np.int32], means: NDArray[np.float64], *, deviation: float, n_bits: int, seed: int
+) -> tuple[Floats, Floats]:
+    """Weights and biases where `learn` starts if it is given no signs: random signs, thresholds at the mean."""
+    signs = _random_signs(labels, np.random.default_rng([seed, 1]))
+    bank = _LearntBank(labels, signs, means, deviation, n_bits, n_threads=1)
+    return bank.unit * bank.weights, bank.biases()
+
+
+def _random_signs(labels: NDArray[np.int32], rng: np.random.Generator) -> Floats:
+    return rng.choice(np.array([-1, 1], np.float32), labels.shape)
 
 
 class Model(Protocol):
@@ -118,7 +131,7 @@ def descend(
     Parameters
     ----------
     X : (n, D) training data; mini-batches of rows are read as they are needed
-    model : what is learnt; in the end its margins have deviation 1, about, if anything was learnt
+    model : what is learnt; in the end its margins have deviation 1, about
     target : similarities of the training vectors
     rates : steps; the next is taken when the held-back vectors stop gaining, and after the last learning ends
     max_iter : iterations of 4 mini-batches, at most
@@ -149,7 +162,7 @@ def descend(
     with threadpool_limits(1, user_api="blas"), progress("learning together", max_iter, verbose) as advance:
         referee = _Referee(X, held, target, model)
         curve = [measure()[0]]
-        if len(held) and max_iter:
+        if len(held):
             say(f"start: loss {curve[0]:.4f}; {referee.judge()}", verbose)
         for t in range(max_iter):
             losses = []
@@ -166,10 +179,9 @@ def descend(
                     say(f"stopped after {t + 1} iterations: the held-back vectors gain no more", verbose)
                     break
         referee.restore()
-        if max_iter:
-            draw()
-            spreads = model.margins(rows).std(axis=0)
-            model.divide_margins(np.where(spreads > 0, spreads, 1))
+        draw()
+        spreads = model.margins(rows).std(axis=0)
+        model.divide_margins(np.where(spreads > 0, spreads, 1))
     return np.array(curve)
 
 
