@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Canvas
 
 from projbank.experiments.results import read_results
 from projbank.report import paper, plots, sections, write_documents, write_report
-from projbank.report.claims import retrieval_verdicts, soft_verdicts
+from projbank.report.claims import joint_sentence, retrieval_verdicts, soft_verdicts
 from projbank.report.content import Cell, mark_best, with_spread
 from projbank.report.study import Mean, SetInfo, read_study
 from projbank.report.tables import kept_table, retrieval_table
@@ -177,6 +177,13 @@ def test_kernels_are_compared_on_the_splits_that_they_have():
     assert (verdicts[3].outcome, verdicts[4].outcome) == ("agrees", "agrees")
     assert "BPB .370" in verdicts[3].evidence
     assert "Original .400" in verdicts[4].evidence
+
+
+@pytest.mark.parametrize(("learnt_nothing", "best"), [(0.25, "LSH, .300"), (0.35, "random bank, .350")])
+def test_the_joint_bank_is_compared_with_others_not_with_forms_of_itself(learnt_nothing, best):
+    values = {("original", 80): 0.4, ("joint", 80): 0.41, ("joint grouping=soft", 80): 0.42, ("lsh", 80): 0.3}
+    one = made_up_set(values | {("joint solver=random", 80): learnt_nothing})
+    assert f"best other binary method: {best}" in joint_sentence(one, 50)
 
 
 def test_bilinear_resources_are_those_of_the_papers_table():

@@ -156,7 +156,8 @@ def joint_sentence(one: SetInfo, k: int) -> str:
         others = [
             (mean.value, name, mean.n)
             for name in one.methods()
-            if name not in ("joint", "original", "pca", "rr", "pq", "rr+pq", "pka")
+            if name not in ("original", "pca", "rr", "pq", "rr+pq", "pka")
+            and (name.split()[0] != "joint" or name == "joint solver=random")  # not other forms of itself
             and (common := seeds & one.seeds(name, ratio))  # none for a method whose length can't be chosen
             and (mean := one.precision(name, ratio, k, seeds=common)) is not None
         ]
