@@ -50,8 +50,13 @@ def take_rows(X: Any, ids: NDArray[np.integer], out: NDArray[np.float32]) -> Non
             out[start:stop] = rows.toarray() if sp.issparse(rows) else rows
 
 
-def check_finite(block: NDArray[np.floating], first_row: int = 0, name: str = "X") -> None:
-    """Raise for the first NaN or infinity of a block, naming its row and column in the whole array."""
+def check_finite(
+    block: NDArray[np.floating], first_row: int = 0, name: str = "X", *, ids: NDArray[np.int64] | None = None
+) -> None:
+    """Raise for the first NaN or infinity of a block, naming its row and column in the whole array.
+
+    The block's rows follow `first_row` there, or have the numbers `ids`.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(block.sum(dtype=np.float64)):  # one cheap pass: a bad value always spoils the sum
             return
@@ -60,7 +65,8 @@ def check_finite(block: NDArray[np.floating], first_row: int = 0, name: str = "X
         return
     row, column = np.unravel_index(np.argmin(good), good.shape)
     value = "NaN" if np.isnan(block[row, column]) else "infinity or a value too large for float32"
-    raise ValueError(f"{name} contains {value} at row {first_row + int(row)}, column {int(column)}.")
+    number = first_row + row if ids is None else ids[row]
+    raise ValueError(f"{name} contains {value} at row {number}, column {column}.")
 
 
 class ScaledRows:

@@ -170,6 +170,14 @@ def test_a_set_without_labels_leaves_nothing_behind(projbank, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_plan_that_is_refused_is_not_noted(projbank, data, tmp_path):
+    out = tmp_path / "out"
+    code, _, err = projbank("reproduce", "retrieval", "--data", data, "--out", out, "--train", 10**6)
+    assert code == 2
+    assert "'n_train' parameter" in err
+    assert not [path for path in out.rglob("*") if path.is_file()]
+
+
 def test_report_takes_cells_of_evaluate(projbank, data, tmp_path):
     words = (
         "evaluate",

@@ -135,6 +135,14 @@ def test_a_failing_method_does_not_stop_the_rest(digits, tmp_path, monkeypatch):
     assert "must be at most 2080" in read_results(tmp_path / "r.json")[0]["error"]
 
 
+def test_bad_numbers_are_named_by_their_row_in_the_file(digits, tmp_path):
+    X = digits.vectors.copy()
+    bad = int(draw_split(240, 24, 144, seed=0).training[5])
+    X[bad, 3] = np.nan
+    (record,) = run(DataSet("digits", X, digits.labels), tmp_path / "r.json", ["lsh"], [16], seeds=[0])
+    assert record["error"] == f"ValueError: vectors contains NaN at row {bad}, column 3."
+
+
 def test_slow_cells_run_for_one_seed(digits, tmp_path):
     records = run(digits, tmp_path / "r.json", ["lsh"], [16, 32], seeds=range(3), slow_seconds=0)
     assert [(r["seed"], r["n_bits"]) for r in records] == [(0, 16), (0, 32)]

@@ -45,6 +45,21 @@ def test_tables_hold_means_over_seeds():
     assert kept["BPB"] == ["75 %", "88 %", "98 %", "101 %", "92 %", "98 %"]
 
 
+def test_points_of_one_split_are_hollow_among_others():
+    one = made_up_set({("lsh", 80): 0.3, ("lsh", 40): 0.2, ("bpb", 80): 0.35, ("bpb", 40): 0.3})
+    assert "hollow" not in plots.precision_figure(one, 50).title
+    one.records[""] += [r | {"seed": 1} for r in one.records[""] if (r["method"], r["n_bits"]) == ("bpb", 80)]
+    figure = plots.precision_figure(one, 50)
+    assert figure.title.endswith("; hollow: one split")
+    canvas = Canvas()
+    figure.draw(canvas)
+    lines = [line for line in canvas.axes[0].lines if line.get_markerfacecolor() == "none"]
+    hollow = {
+        (x, y) for line in lines for x, y, drawn in zip(*line.get_data(), line.get_markevery(), strict=True) if drawn
+    }
+    assert hollow == {(40, 0.2), (80, 0.3), (40, 0.3)}
+
+
 def test_tables_hold_what_was_measured(folder):
     (one,) = read_study(folder).sets
     records = [r for r in read_results(folder / "results" / "digits.json") if r["method"] == "lsh"]

@@ -231,7 +231,6 @@ def plan(sets: Sequence[SetFiles], names: Sequence[str], out: Path, settings: Se
     (out / "results").mkdir(parents=True, exist_ok=True)
     experiments = []
     for files, data in opened:
-        note_set(out, files, data)
         main_results = ResultFile(out / "results" / f"{files.name}.json")
         for name in names:
             if not _is_wanted(name, files, names):
@@ -240,6 +239,8 @@ def plan(sets: Sequence[SetFiles], names: Sequence[str], out: Path, settings: Se
             experiment = protocol.build(_settle(protocol, files, data, main_results, settings))
             if experiment.plan:
                 experiments.append(experiment)
+    for files, data in opened:
+        note_set(out, files, data)  # only of what could be planned
     return experiments
 
 

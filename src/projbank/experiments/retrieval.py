@@ -17,7 +17,7 @@ from projbank.methods.faiss_threads import faiss_threads
 from projbank.methods.search import nearest_vectors
 from projbank.metrics import precision_at_k
 from projbank.params import check_int
-from projbank.vectors import row_blocks, take_rows
+from projbank.vectors import check_finite, row_blocks, take_rows
 
 ORIGINAL = "original"
 """Name of the row of the uncompressed floats."""
@@ -235,9 +235,10 @@ class SplitExperiment(Experiment):
 
 
 def take(vectors: Any, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Rows of ascending ids as one float32 array."""
+    """Rows of ascending ids as one float32 array; raises for the first NaN or infinity."""
     rows = np.empty((len(ids), vectors.shape[1]), np.float32)
     take_rows(vectors, ids, rows)
+    check_finite(rows, name="vectors", ids=ids)
     return rows
 
 

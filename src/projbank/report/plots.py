@@ -55,6 +55,8 @@ def precision_figure(one: SetInfo, k: int) -> Figure | None:
     floats = one.precision("original", None, k)
     if not lines or len(ratios) < 2:
         return None
+    counts = {mean.n for points in lines.values() for _, mean in points}
+    is_mixed = 1 in counts and len(counts) > 1
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
@@ -63,12 +65,16 @@ def precision_figure(one: SetInfo, k: int) -> Figure | None:
         for method, points in lines.items():
             bits, values = [b for b, _ in points], [mean.value for _, mean in points]
             spread = [mean.spread for _, mean in points]
-            axes.errorbar(bits, values, spread, capsize=2, label=method_name(method), **style(method))
+            hollow = [is_mixed and mean.n == 1 for _, mean in points]
+            look = style(method)
+            solid = [not one_split for one_split in hollow]
+            axes.errorbar(bits, values, spread, capsize=2, label=method_name(method), markevery=solid, **look)
+            axes.plot(bits, values, markevery=hollow, **look | {"linestyle": "", "markerfacecolor": "none"})
         _bits_axis(axes, [one.bits(r) for r in ratios])
         axes.set_ylabel(f"precision at {k}")
         _legend(axes)
 
-    title = f"{one.title}: precision at {k} against code length"
+    title = f"{one.title}: precision at {k} against code length" + ("; hollow: one split" if is_mixed else "")
     return Figure(f"{one.name}-code-length", title, draw)
 
 
