@@ -70,6 +70,12 @@ def test_stopped_and_started_again(projbank, files, monkeypatch):
     assert out.count("±") == 2
 
 
+def test_other_splits(projbank, files):
+    words = ("evaluate", *files, "--methods", "lsh", "--bits", "16", "-k", 5, "--seeds", 2, "--first-seed", 3)
+    assert projbank(*words)[0] == 0
+    assert [cell["seed"] for cell in json.loads(files[-1].read_text())["cells"]] == [3, 4]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

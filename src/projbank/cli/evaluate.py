@@ -20,6 +20,7 @@ def evaluate(
     bits: Annotated[str, typer.Option("--bits", "-b", help="Code lengths with commas between.")] = "1000,4000",
     k: Annotated[str, typer.Option("-k", help="Precision after so many results, with commas between.")] = "50,100",
     seeds: Annotated[int, typer.Option(help="Random splits, each with its own seed.")] = 5,
+    first_seed: Annotated[int, typer.Option(min=0, help="Seed of the first split, for splits not yet seen.")] = 0,
     queries: Annotated[int | None, typer.Option(help="Queries; 1,000 but at most a tenth if not given.")] = None,
     train: Annotated[int | None, typer.Option(help="Training vectors; two thirds of the gallery if not given.")] = None,
     asymmetric: Annotated[
@@ -63,7 +64,7 @@ def evaluate(
             names,
             numbers("--bits", bits),
             results,
-            seeds=range(seeds),
+            seeds=range(first_seed, first_seed + seeds),
             n_queries=queries,
             n_train=train,
             ks=numbers("-k", k),
