@@ -83,6 +83,7 @@ def test_other_splits(projbank, files):
         (("--bits", "16,x"), "--bits must be whole numbers"),
         (("-k", "5,"), "-k must be whole numbers"),
         (("--seeds", "0"), "--seeds must be at least 1"),
+        (("--first-seed", "-1"), "--first-seed must be at least 0"),
         (("--set", "lsh"), "--set must be METHOD.PARAMETER=VALUE"),
         (("--set", "lsh.magic=1"), "--set names no parameter of lsh"),
         (("--queries", "150"), "'n_queries' parameter"),

@@ -20,7 +20,7 @@ def evaluate(
     bits: Annotated[str, typer.Option("--bits", "-b", help="Code lengths with commas between.")] = "1000,4000",
     k: Annotated[str, typer.Option("-k", help="Precision after so many results, with commas between.")] = "50,100",
     seeds: Annotated[int, typer.Option(help="Random splits, each with its own seed.")] = 5,
-    first_seed: Annotated[int, typer.Option(min=0, help="Seed of the first split, for splits not yet seen.")] = 0,
+    first_seed: Annotated[int, typer.Option(help="Seed of the first split, for splits not yet seen.")] = 0,
     queries: Annotated[int | None, typer.Option(help="Queries; 1,000 but at most a tenth if not given.")] = None,
     train: Annotated[int | None, typer.Option(help="Training vectors; two thirds of the gallery if not given.")] = None,
     asymmetric: Annotated[
@@ -55,6 +55,8 @@ def evaluate(
 
     if seeds < 1:
         raise ValueError(f"--seeds must be at least 1. Got {seeds} instead.")
+    if first_seed < 0:
+        raise ValueError(f"--first-seed must be at least 0. Got {first_seed} instead.")
     data = DataSet(name or vectors.stem, open_vectors(vectors, dataset), open_array(labels))
     names = [ORIGINAL, *METHODS] if methods == "all" else [word.strip() for word in methods.split(",")]
     results = ResultFile(out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from projbank.experiments.results import Record
 from projbank.report.content import Verdict, decimal
-from projbank.report.study import SetInfo, method_name
+from projbank.report.study import REAL_METHODS, SetInfo, method_name
 
 AGREES, DIFFERS, OPEN = "agrees", "differs", "open"
 CLOSE = 0.005
@@ -156,7 +156,7 @@ def joint_sentence(one: SetInfo, k: int) -> str:
         others = [
             (mean.value, name, mean.n)
             for name in one.methods()
-            if name not in ("original", "pca", "rr", "pq", "rr+pq", "pka")
+            if name not in REAL_METHODS
             and (name.split()[0] != "joint" or name == "joint solver=random")  # not other forms of itself
             and (common := seeds & one.seeds(name, ratio))  # none for a method whose length can't be chosen
             and (mean := one.precision(name, ratio, k, seeds=common)) is not None

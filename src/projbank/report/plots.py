@@ -66,8 +66,7 @@ def precision_figure(one: SetInfo, k: int) -> Figure | None:
             bits, values = [b for b, _ in points], [mean.value for _, mean in points]
             spread = [mean.spread for _, mean in points]
             hollow = [is_mixed and mean.n == 1 for _, mean in points]
-            look = style(method)
-            solid = [not one_split for one_split in hollow]
+            solid, look = [not alone for alone in hollow], style(method)
             axes.errorbar(bits, values, spread, capsize=2, label=method_name(method), markevery=solid, **look)
             axes.plot(bits, values, markevery=hollow, **look | {"linestyle": "", "markerfacecolor": "none"})
         _bits_axis(axes, [one.bits(r) for r in ratios])
