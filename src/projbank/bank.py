@@ -15,7 +15,7 @@ from projbank.grouping import group_columns, groups_per_dimension, resolve_group
 from projbank.learning import joint, paper
 from projbank.learning.target import SimilarityTarget
 from projbank.modelfile import ModelFileError
-from projbank.neighbors import nearest_neighbors, positive_pairs
+from projbank.neighbors import neighbor_graph
 from projbank.params import check_choice
 from projbank.progress import say
 from projbank.threads import thread_count
@@ -182,7 +182,7 @@ class ProjectionBank(BankCoder):
             curve = np.empty(0)
         else:
             labels = self._group(X, grouping, n_bits, n_assign, np.random.default_rng(seed), n_threads)
-            graph = positive_pairs(nearest_neighbors(X, n_neighbors, means, n_threads=n_threads, verbose=self.verbose))
+            graph = neighbor_graph(X, n_neighbors, means, n_threads=n_threads, verbose=self.verbose)
             if labels.ndim == 2:
                 X, means = RepeatedRows(X, len(labels)), np.tile(means, len(labels))
             weights, biases, curves = paper.learn(

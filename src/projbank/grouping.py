@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
+from projbank.memo import remembered
 from projbank.params import check_choice, check_int, reject
 from projbank.threads import run_all
 from projbank.vectors import read_rows, row_blocks
@@ -61,6 +62,7 @@ def groups_per_dimension(estimator: Any, n_bits: int, n_features: int) -> int:
     return n_assign
 
 
+@remembered
 def group_dimensions(
     grouping: str | ArrayLike,
     X: Any,

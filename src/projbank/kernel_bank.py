@@ -18,7 +18,7 @@ from projbank.learning import kernel_joint
 from projbank.learning.landmarks import reduce_basis
 from projbank.learning.target import SimilarityTarget
 from projbank.modelfile import ModelFileError
-from projbank.neighbors import nearest_neighbors, positive_pairs
+from projbank.neighbors import neighbor_graph
 from projbank.params import check_choice, check_int, check_positive, reject
 from projbank.progress import say
 from projbank.threads import thread_count
@@ -224,8 +224,8 @@ class KernelProjectionBank(BankCoder):
         self.basis_, self.landmarks_ = basis, np.empty((0, 0), np.float32)
         self.scales_ = self._scales(basis, groups, n_threads)
         if target is None:
-            ids = nearest_neighbors(X, n_neighbors, means, n_threads=n_threads, verbose=self.verbose)
-            graph = positive_pairs(ids)[chosen][:, chosen]
+            graph = neighbor_graph(X, n_neighbors, means, n_threads=n_threads, verbose=self.verbose)
+            graph = graph[chosen][:, chosen]
             graph.sort_indices()
             self._learn_apart(groups, graph, seed, n_threads)
         else:

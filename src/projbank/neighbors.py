@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from projbank.kernels.nearest import center_rows, merge_nearest
+from projbank.memo import remembered
 from projbank.progress import progress
 from projbank.threads import run_all
 from projbank.vectors import read_rows, row_blocks
@@ -95,6 +96,14 @@ def centered_rows(
     out, squares = np.empty(rows.shape, np.float32), np.empty(len(rows))
     center_rows(rows, center, directions, out, squares)
     return out, squares
+
+
+@remembered
+def neighbor_graph(
+    X: Any, n_neighbors: int, center: NDArray[np.floating] | None = None, *, n_threads: int = 1, verbose: int = 0
+) -> sp.csr_array:
+    """Positive pairs of the nearest neighbours of every row; parameters as in `nearest_neighbors`."""
+    return positive_pairs(nearest_neighbors(X, n_neighbors, center, n_threads=n_threads, verbose=verbose))
 
 
 def positive_pairs(ids: NDArray[np.int64]) -> sp.csr_array:

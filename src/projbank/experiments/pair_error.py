@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
-
 from projbank.codes import unpack
 from projbank.experiments.data import DataSet, split_sizes
 from projbank.experiments.results import Record, ResultFile
@@ -15,8 +11,9 @@ from projbank.experiments.retrieval import ORIGINAL, Cell, Rows, build_method, p
 from projbank.experiments.runner import Experiment
 from projbank.methods import METHODS
 from projbank.metrics import pair_errors
-from projbank.neighbors import nearest_neighbors, positive_pairs
+from projbank.neighbors import neighbor_graph
 from projbank.threads import thread_count
+from projbank.vectors import column_statistics
 
 MAX_TRAINING = 2000
 N_NEIGHBORS = 100
@@ -51,7 +48,6 @@ class PairError(Experiment):
         protocol = {"experiment": self.name, "queries": n_queries, "training": n_train, "neighbors": neighbors}
         super().__init__(plan_keys(data, protocol, cells, seeds), results)
         self._rows, self._n_jobs = Rows(data, n_queries, n_train), n_jobs
-        self._pairs: tuple[int, sp.csr_array] | None = None
 
     def measure(self, key: Record) -> Record:
         """Mean and spread of the error over bits, and the share of positive pairs."""
@@ -61,8 +57,10 @@ class PairError(Experiment):
             method = METHODS["bpb"](n_bits=1, random_state=key["seed"], n_jobs=self._n_jobs)
         else:
             method = build_method(key, self._n_jobs)
-        bits = unpack(method.fit(X).transform(X), method.n_bits_)
-        graph = self._graph(key, X)
+        with self._rows.memo.use():
+            bits = unpack(method.fit(X).transform(X), method.n_bits_)
+            n_neighbors, n_threads = key["protocol"]["neighbors"], thread_count(self._n_jobs)
+            graph = neighbor_graph(X, n_neighbors, column_statistics(X)[0], n_threads=n_threads)
         errors = pair_errors(bits, graph)
         return {
             "bits": int(method.n_bits_),
@@ -79,12 +77,3 @@ class PairError(Experiment):
     def close(self) -> None:
         """Let go of the training vectors."""
         self._rows.forget()
-        self._pairs = None
-
-    def _graph(self, key: Record, X: NDArray[np.float32]) -> sp.csr_array:
-        """Positive pairs of a seed's training vectors, made once."""
-        if self._pairs is None or self._pairs[0] != key["seed"]:
-            k, threads = key["protocol"]["neighbors"], thread_count(self._n_jobs)
-            ids = nearest_neighbors(X, k, X.mean(axis=0, dtype=np.float64), n_threads=threads)
-            self._pairs = key["seed"], positive_pairs(ids)
-        return self._pairs[1]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from projbank.kernels.methods_pack import all_finite
 from projbank.methods.base import BinaryMethod, Floats
 from projbank.metrics import pair_errors
-from projbank.neighbors import nearest_neighbors, positive_pairs
+from projbank.neighbors import neighbor_graph
 from projbank.params import check_choice, check_int
 from projbank.threads import run_all, split_rows, thread_count
 from projbank.vectors import read_rows, row_blocks
@@ -87,7 +87,7 @@ class SignSelect(BinaryMethod):
             return np.abs(bits.mean(axis=0) - 0.5)
         n_threads = thread_count(self.n_jobs)
         k = min(self.n_neighbors, n_samples - 1)
-        graph = positive_pairs(nearest_neighbors(X, k, means, n_threads=n_threads, verbose=self.verbose))
+        graph = neighbor_graph(X, k, means, n_threads=n_threads, verbose=self.verbose)
         faults = np.empty(n_features)
 
         def judge(first: int, last: int) -> None:
