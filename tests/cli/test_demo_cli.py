@@ -58,3 +58,12 @@ def test_the_sheet_frames_results_by_their_labels(wrong):
 def test_the_picture_needs_a_folder(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         demo.write_picture(tmp_path / "nowhere" / "x.png", np.zeros((4, 4, 3), np.uint8))
+
+
+def test_ctrl_c_is_one_line_and_leaves_no_picture(monkeypatch, projbank, tmp_path):
+    def stop():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "digit_images", stop)
+    assert projbank("demo", "--picture", tmp_path / "found.png") == (130, "", "interrupted\n")
+    assert not list(tmp_path.iterdir())

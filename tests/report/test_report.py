@@ -41,6 +41,7 @@ def test_tables_hold_means_over_seeds():
     assert rows["LSH"] == [".260 ± .085", ".310 ± .014", ".270", ".319", ".160", ".185"]
     assert rows["BPB"] == [".300*", ".350*", ".376", ".385", ".197", ".210"]
     assert rows["KBPB² (RBF)"][:2] == ["-", "-"]
+    assert "Mean ± deviation over 2 seeds, fewer of Original (1), BPB (1); * one seed." in table.notes
     kept = {row[0].text: [cell.text for cell in row[1:]] for row in kept_table(one).rows}
     assert kept["BPB"] == ["75 %", "88 %", "98 %", "101 %", "92 %", "98 %"]
 
@@ -49,6 +50,9 @@ def test_points_of_one_split_are_hollow_among_others():
     one = made_up_set({("lsh", 80): 0.3, ("lsh", 40): 0.2, ("bpb", 80): 0.35, ("bpb", 40): 0.3})
     assert "hollow" not in plots.precision_figure(one, 50).title
     one.records[""] += [r | {"seed": 1} for r in one.records[""] if (r["method"], r["n_bits"]) == ("bpb", 80)]
+    assert (
+        "Mean ± deviation over 2 seeds, fewer of LSH (1), BPB (1 to 2); * one seed." in retrieval_table(one, 50).notes
+    )
     figure = plots.precision_figure(one, 50)
     assert figure.title.endswith("; hollow: one split")
     canvas = Canvas()

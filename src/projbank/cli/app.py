@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -18,16 +20,36 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.demo)
-app.command("fit")(bank.fit)
-app.command("encode")(bank.encode)
-app.command("features")(features.features)
-app.command("index")(search.index)
-app.command("search")(search.search)
-app.command("evaluate")(evaluate.evaluate)
-app.command("reproduce")(reproduce.reproduce)
-app.command("report")(reproduce.report)
-app.command("info")(info.info)
+
+
+def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    """Tell Ctrl-C in one line; Typer would end without a word."""
+
+    @functools.wraps(command)
+    def call(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except KeyboardInterrupt as stop:
+            print(str(stop) or "interrupted", file=sys.stderr)
+            raise
+
+    return call
+
+
+_commands: dict[str, Callable[..., None]] = {
+    "demo": demo.demo,
+    "fit": bank.fit,
+    "encode": bank.encode,
+    "features": features.features,
+    "index": search.index,
+    "search": search.search,
+    "evaluate": evaluate.evaluate,
+    "reproduce": reproduce.reproduce,
+    "report": reproduce.report,
+    "info": info.info,
+}
+for _name, _command in _commands.items():
+    app.command(_name)(_interruptible(_command))
 
 
 def main() -> None:

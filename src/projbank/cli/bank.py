@@ -51,8 +51,7 @@ def output_file(path: Path) -> Iterator[Path]:
         with atomic_path(path) as temporary:
             yield temporary
     except KeyboardInterrupt:
-        print(f"interrupted; {path} was not written", file=sys.stderr)
-        raise
+        raise KeyboardInterrupt(f"interrupted; {path} was not written") from None
 
 
 def verbosity(quiet: bool, verbose: int) -> int:

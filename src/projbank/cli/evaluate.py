@@ -78,8 +78,8 @@ def evaluate(
             verbose=verbosity(quiet, verbose),
         )
     except KeyboardInterrupt:
-        print(f"interrupted; {len(results.records)} cells are in {out}, the same command goes on", file=sys.stderr)
-        raise
+        kept = len(results.records)
+        raise KeyboardInterrupt(f"interrupted; {kept} cells are in {out}, the same command goes on") from None
     used = records[0]["protocol"]
     n_rows, n_dims = data.vectors.shape
     title = (

@@ -126,8 +126,7 @@ def features(
             verbose=show,
         )
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here", file=sys.stderr)
-        raise
+        raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
     per_thousand = 1000 * done.seconds_encoding / max(1, done.n_encoded)
     print(
         f"{output}: {done.n_rows} vectors of {done.n_dims} dimensions; codebook {done.seconds_codebook:.1f} s, "

@@ -106,8 +106,7 @@ def reproduce(
         note_command(out, shlex.join(["projbank", *sys.argv[1:]]))  # only of what could begin
         failed = run(experiments, rules, show)
     except KeyboardInterrupt:
-        print(f"interrupted; what was measured is in {out}, the same command goes on", file=sys.stderr)
-        raise
+        raise KeyboardInterrupt(f"interrupted; what was measured is in {out}, the same command goes on") from None
     records = [record for experiment in experiments for record in experiment.records()]
     note = f", {failed} of this run failed and say why" if failed else ""
     print(f"{out / 'results'}: {len(records)} cells{note}")

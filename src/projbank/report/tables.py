@@ -5,9 +5,8 @@ from __future__ import annotations
 from projbank.experiments.results import Record
 from projbank.report import paper
 from projbank.report.content import Cell, Column, Table, decimal, mark_best, number, with_spread
-from projbank.report.study import REAL_METHODS, SetInfo, method_name, order_of
+from projbank.report.study import REAL_METHODS, Mean, SetInfo, method_name, order_of
 
-ONE_SEED = "* one seed."
 BEST = "Bold: the best of the binary methods whose length can be chosen."
 REAL_NUMBERS = "PCA, PKA and RR give as many real numbers as others give bits, so their codes are 32 times as long."
 
@@ -19,9 +18,10 @@ def retrieval_table(one: SetInfo, k: int, score: str = "precision") -> Table:
     asymmetric = score == "asymmetric"
     listed = [m for m in one.methods() if not (asymmetric and m in REAL_METHODS)]
     shown = _with_paper_rows(listed, bool(beside))
+    means = {method: [one.precision(method, ratio, k, score=score) for ratio in ratios] for method in shown}
     rows = [
         [_name(one, method)]
-        + [with_spread(one.precision(method, ratio, k, score=score)) for ratio in ratios]
+        + [with_spread(mean) for mean in means[method]]
         + [number(paper.precision(source, one.kind, method, k, ratio)) for source, ratio in beside]
         for method in shown
     ]
@@ -36,7 +36,7 @@ def retrieval_table(one: SetInfo, k: int, score: str = "precision") -> Table:
         f"{one.title}: precision at {k}{how}",
         columns,
         _filled(mark_best(rows, competing)),
-        (_sizes(one), *([] if asymmetric else [REAL_NUMBERS]), BEST, ONE_SEED, *failures(one.failed())),
+        (_sizes(one), *([] if asymmetric else [REAL_NUMBERS]), BEST, _seeds(means), *failures(one.failed())),
     )
 
 
@@ -102,13 +102,14 @@ def action_table(one: SetInfo) -> Table:
     ratios = one.ratios("action")
     kind = one.kind or "fv"
     beside = [ratio for ratio in ratios if ratio in paper.ACTION_RATIOS]
-    rows = []
+    rows, means = [], {}
     for method in one.methods("action"):
-        cells = [_name(one, method, "action")]
         records = one.plain(method, "action")
-        for ratio in ratios:
-            found = [r["accuracy"] for r in records if r["n_bits"] is None or one.ratio(r["n_bits"]) == ratio]
-            cells.append(with_spread(one.mean(found), 1))
+        means[method] = [
+            one.mean([r["accuracy"] for r in records if r["n_bits"] is None or one.ratio(r["n_bits"]) == ratio])
+            for ratio in ratios
+        ]
+        cells = [_name(one, method, "action"), *(with_spread(mean, 1) for mean in means[method])]
         rows.append(cells + [number(paper.accuracy(kind, method, ratio), 1) for ratio in beside])
     columns = [Column("method", owner="")] + [Column(f"D/{ratio}", f"{one.bits(ratio):,} bits") for ratio in ratios]
     columns += [Column(f"D/{ratio}", f"UCF101, {kind.upper()}", "paper") for ratio in beside]
@@ -124,9 +125,8 @@ def action_table(one: SetInfo) -> Table:
         mark_best(rows, [_competes(one, method, "action") for method in one.methods("action")]),
         (
             f"{one.n_vectors:,} vectors of {one.dimensions:,} dimensions, {drawn}; {protocol['svm']}.",
-            "Spread is that over seeds.",
             BEST,
-            ONE_SEED,
+            _seeds(means),
             *failures(one.failed("action")),
         ),
     )
@@ -174,21 +174,34 @@ def diagnosis_table(one: SetInfo) -> Table:
 
 def area_table(one: SetInfo) -> Table:
     """Areas under the precision-recall curves."""
-    rows = []
-    for method in one.methods("pr-curves"):
+    methods = one.methods("pr-curves")
+    lengths, means = [], {}
+    for method in methods:
         records = one.plain(method, "pr-curves")
         longest = max((r["n_bits"] or 0 for r in records), default=0)
-        mean = one.mean([r["area"] for r in records if (r["n_bits"] or 0) == longest])
-        rows.append(
-            [Cell(method_name(method)), Cell(f"{longest:,}" if longest else "own length", longest), with_spread(mean)]
-        )
-    names = {method_name(method) for method in REAL_METHODS}
-    marked = mark_best([[row[0], row[2]] for row in rows], [row[0].text not in names for row in rows])
-    rows = [[old[0], old[1], new[1]] for old, new in zip(rows, marked, strict=True)]
+        lengths.append(Cell(f"{longest:,}" if longest else "own length", longest))
+        means[method] = [one.mean([r["area"] for r in records if (r["n_bits"] or 0) == longest])]
+    areas = [[Cell(method_name(method)), with_spread(means[method][0])] for method in methods]
+    marked = mark_best(areas, [_competes(one, method, "pr-curves") for method in methods])
+    rows = [[name, length, area] for (name, area), length in zip(marked, lengths, strict=True)]
     columns = [Column("method", owner=""), Column("bits"), Column("area")]
-    return Table(
-        f"{one.name}-area", f"{one.title}: area under the precision-recall curve", columns, rows, (BEST, ONE_SEED)
-    )
+    title = f"{one.title}: area under the precision-recall curve"
+    return Table(f"{one.name}-area", title, columns, rows, (BEST, _seeds(means)))
+
+
+def _seeds(means: dict[str, list[Mean | None]]) -> str:
+    """How many seeds the means are of, and which methods have fewer."""
+    counts = {method_name(method): {mean.n for mean in row if mean} for method, row in means.items()}
+    most = max(set().union(*counts.values()), default=1)
+    if most == 1:
+        return "* One seed."
+    fewer = [f"{name} ({_span(found)})" for name, found in counts.items() if found and min(found) < most]
+    note = f"Mean ± deviation over {most} seeds" + (", fewer of " + ", ".join(fewer) if fewer else "")
+    return note + ("; * one seed." if any(1 in found for found in counts.values()) else ".")
+
+
+def _span(numbers: set[int]) -> str:
+    return f"{min(numbers)} to {max(numbers)}" if len(numbers) > 1 else f"{min(numbers)}"
 
 
 def _competes(one: SetInfo, method: str, protocol: str = "") -> bool:
