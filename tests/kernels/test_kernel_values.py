@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from projbank.kernels.kernel_groups import center_rows, mean_neighbor_distance
+from projbank.kernels.kernel_groups import center_matrix, mean_neighbor_distance, multiply_symmetric
 from projbank.kernels.kernel_values import (
     LANES,
     arrange_basis,
@@ -147,11 +147,31 @@ def test_equal_samples_are_exactly_0_apart():
     assert mean_neighbor_distance(np.full((5, 9), 0.1, np.float32), 3) == 0
 
 
+def symmetric(n, seed=0):
+    K = np.random.default_rng(seed).random((n, n), dtype=np.float32)
+    return K + K.T + 100
+
+
 @pytest.mark.parametrize("n", [1, 8, 21])
-def test_rows_are_centred_in_place(n):
-    K = np.random.default_rng(n).random((5, n), dtype=np.float32) + 100
-    expected, means = K.astype(float), np.empty(5)
-    peak = center_rows(K, means)
-    np.testing.assert_allclose(means, expected.mean(axis=1), rtol=1e-12)
-    np.testing.assert_allclose(K, expected - expected.mean(axis=1, keepdims=True), atol=1e-5)
-    assert peak == np.abs(K).max()
+def test_upper_halves_are_centred_in_place(n):
+    K, means = symmetric(n), np.empty(n)
+    expected = K.astype(float) - K.mean(axis=0, dtype=float)
+    expected -= expected.mean(axis=1, keepdims=True)
+    own = K.mean(axis=1, dtype=float)
+    peak = center_matrix(K, means)
+    np.testing.assert_allclose(means, own, rtol=1e-12)
+    np.testing.assert_allclose(np.triu(K), np.triu(expected), atol=1e-5)
+    assert peak == pytest.approx(np.abs(expected).max() + np.abs(own - own.mean()).max(), rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8, 50, 129])
+def test_symmetric_products_read_upper_halves_only(n):
+    whole = np.stack([symmetric(n, seed) for seed in range(5)])
+    W = np.random.default_rng(n).standard_normal((3, n), dtype=np.float32)
+    firsts, F = n * np.array([4, 0, 2]), np.full((3, n), np.nan, np.float32)
+    lower = np.tril_indices(n, -1)
+    halves = whole.copy()
+    halves[:, lower[0], lower[1]] = np.nan
+    multiply_symmetric(halves.reshape(-1, n), firsts, W, F)
+    expected = np.einsum("tij,tj->ti", whole[[4, 0, 2]].astype(float), W)
+    np.testing.assert_allclose(F, expected, rtol=1e-5, atol=1e-3)

@@ -1,4 +1,4 @@
-"""Plain loops over the samples of one group: distances to neighbours, centred kernel matrices, landmarks."""
+"""Plain loops over the samples of one group: distances to neighbours, kernel matrices, landmarks."""
 
 from __future__ import annotations
 
@@ -43,26 +43,67 @@ def move_to_means(samples, centers, n_iter):
 
 
 @kernel("float64(float32[:, ::1], float64[::1])")
-def center_rows(K, means):
-    """Subtract every row's mean in place and note it in `means`; returns the largest absolute value that is left."""
-    peak = np.float32(0)
-    for i in range(K.shape[0]):
+def center_matrix(K, means):
+    """Centre the upper half of a symmetric matrix, its diagonal included: K_ij - m_i - m_j + m, m_i its row means.
+
+    They are noted in `means`. Returns the largest absolute value that is left, plus the largest |m_i - m|.
+    """
+    n = K.shape[0]
+    for i in range(n):
         lanes = np.zeros(8, np.float64)
-        whole = K.shape[1] // 8 * 8
+        whole = n // 8 * 8
         for j in range(0, whole, 8):
             for k in range(8):
                 lanes[k] += K[i, j + k]
         total = 0.0
         for k in range(8):
             total += lanes[k]
-        for j in range(whole, K.shape[1]):
+        for j in range(whole, n):
             total += K[i, j]
-        means[i] = total / K.shape[1]
-        mean = np.float32(means[i])
-        for j in range(K.shape[1]):
-            K[i, j] -= mean
-            peak = max(peak, abs(K[i, j]))
-    return peak
+        means[i] = total / n
+    mean = means.mean()
+    peak, most = np.float32(0), 0.0
+    for i in range(n):
+        most = max(most, abs(means[i] - mean))
+        row, others = K[i, i:], means[i:]
+        for j in range(row.size):
+            row[j] -= means[i] + (others[j] - mean)
+            peak = max(peak, abs(row[j]))
+    return peak + most
+
+
+@kernel("void(float32[:, ::1], int64[::1], float32[:, ::1], float32[:, ::1])", reorder=True)
+def multiply_symmetric(K, firsts, W, F):
+    """F[t] = K_t W[t] for symmetric matrices K_t (n, n), which begin at rows `firsts` of K.
+
+    Matrices are larger than caches, so only their upper halves are read, four rows at a time: each value serves its
+    own place and the mirrored one.
+    """
+    n = F.shape[1]
+    whole = n // 4 * 4
+    for t in range(firsts.size):
+        matrix, weights, out = K[firsts[t] : firsts[t] + n], W[t], F[t]
+        out[:] = 0
+        for i in range(0, whole, 4):
+            a, b, c, d = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
+            rest, mirrored = out[i + 4 :], weights[i + 4 :]
+            row_a, row_b = matrix[i, i + 4 :], matrix[i + 1, i + 4 :]
+            row_c, row_d = matrix[i + 2, i + 4 :], matrix[i + 3, i + 4 :]
+            sum_a, sum_b, sum_c, sum_d = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+            for j in range(rest.size):
+                rest[j] += a * row_a[j] + b * row_b[j] + c * row_c[j] + d * row_d[j]
+                sum_a += row_a[j] * mirrored[j]
+                sum_b += row_b[j] * mirrored[j]
+                sum_c += row_c[j] * mirrored[j]
+                sum_d += row_d[j] * mirrored[j]
+            out[i] += sum_a
+            out[i + 1] += sum_b
+            out[i + 2] += sum_c
+            out[i + 3] += sum_d
+        for first in range(0, n, 4):  # the blocks of 4 x 4 on the diagonal
+            for i in range(first, min(first + 4, n)):
+                for j in range(first, min(first + 4, n)):
+                    out[i] += matrix[min(i, j), max(i, j)] * weights[j]
 
 
 @kernel("float64(Array(float32, 2, 'C', readonly=True), int64)")

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from projbank.kernel_coding import Basis, Groups, KernelFunction, Scaling, call_kernel
-from projbank.kernels.kernel_groups import center_rows, mean_neighbor_distance
+from projbank.kernels.kernel_groups import center_matrix, mean_neighbor_distance, multiply_symmetric
 from projbank.kernels.pairs import GROUPS
 from projbank.learning.paper import TILE, PairHinge, descend, trimmed
 from projbank.progress import progress
@@ -39,9 +39,9 @@ Floats = NDArray[np.float32]
 class KernelHinge(PairHinge):
     """The pair loss of a tile of kernel groups; the "weights" of a group are its coefficients a.
 
-    `dims`: the kernel matrices (n, n), group after group, each row less its mean; `means`: those means, mu. Kernels
-    are given without the constant `constant`, which g does not feel and the regulariser does; `peaks` (T,): the largest
-    absolute value of each centred matrix.
+    `dims`: upper halves of the kernel matrices (n, n), group after group, centred in rows and columns; `means`: the
+    means of their rows, mu. Kernels are given without the constant `constant`, which g does not feel and the
+    regulariser does; `peaks` (T,): how large the values k - mu are at most.
     """
 
     constant: float
@@ -54,7 +54,7 @@ class KernelHinge(PairHinge):
         """The loss of kernel matrices (T, n, n), which are centred in place."""
         n_groups, n, _ = matrices.shape
         means = np.empty((n_groups, n))
-        peaks = np.array([center_rows(K, mu) for K, mu in zip(matrices, means, strict=True)])
+        peaks = np.array([center_matrix(K, mu) for K, mu in zip(matrices, means, strict=True)])
         starts = n * np.arange(n_groups + 1)
         return cls(matrices.reshape(-1, n), starts[:-1], starts, means.ravel(), indptr, indices, lam, constant, peaks)
 
@@ -67,9 +67,15 @@ class KernelHinge(PairHinge):
 
         So has one whose kernel varies by less than float32 coefficients can make up for.
         """
-        F = super().margins(weights, offsets)
+        coefficients, means = weights.reshape(self.n_groups, -1), self.means.reshape(self.n_groups, -1)
+        F = np.empty((self.n_groups, self.n_samples), np.float32)
+        multiply_symmetric(self.dims, self.firsts, coefficients, F)
+        totals = coefficients.sum(
+            axis=1, dtype=np.float64, keepdims=True
+        )  # K is also centred in columns: put that back
+        F += totals * (means - means.mean(axis=1, keepdims=True)) - offsets[:, None]
         noise = np.where(self.peaks > 1e-18, 2 * np.finfo(np.float32).eps * self.peaks, 1e30)[:, None]
-        bounds = np.abs(weights).reshape(self.n_groups, -1).sum(axis=1, keepdims=True) * noise
+        bounds = np.abs(coefficients).sum(axis=1, keepdims=True) * noise
         F *= np.abs(F).max(axis=1, keepdims=True) > bounds
         return F
 
