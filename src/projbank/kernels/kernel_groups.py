@@ -77,7 +77,7 @@ def multiply_symmetric(K, firsts, W, F):
     """F[t] = K_t W[t] for symmetric matrices K_t (n, n), which begin at rows `firsts` of K.
 
     Matrices are larger than caches, so only their upper halves are read, four rows at a time: each value serves its
-    own place and the mirrored one.
+    own place and the mirrored one. SciPy's `ssymv` is as fast, but no other thread runs beside it.
     """
     n = F.shape[1]
     whole = n // 4 * 4
