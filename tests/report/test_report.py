@@ -186,9 +186,9 @@ def test_verdicts_follow_the_figures():
     assert "CBE .390" in second.evidence
 
 
-def test_kernels_are_compared_on_the_splits_that_they_have():
+def test_methods_are_compared_on_the_splits_that_they_have():
     values = {("original", 80): 0.4, ("bpb", 80): 0.37, ("kbpb-poly", 80): 0.41, ("kbpb-rbf", 80): 0.42}
-    one = made_up_set(values)
+    one = made_up_set(values | {("pq", 80): 0.2, ("rr+pq", 80): 0.3})
     second = made_up_set({("original", 80): 0.9, ("bpb", 80): 0.9}).records[""]
     one.records[""] += [record | {"seed": 1} for record in second]
     verdicts = retrieval_verdicts(one, 50)
@@ -196,6 +196,7 @@ def test_kernels_are_compared_on_the_splits_that_they_have():
     assert (verdicts[3].outcome, verdicts[4].outcome) == ("agrees", "agrees")
     assert "BPB .370" in verdicts[3].evidence
     assert "Original .400" in verdicts[4].evidence
+    assert (verdicts[7].outcome, verdicts[7].evidence) == ("agrees", "RR+PQ .300, PQ .200.")
 
 
 @pytest.mark.parametrize(("learnt_nothing", "best"), [(0.25, "LSH, .300"), (0.35, "random bank, .350")])

@@ -21,6 +21,7 @@ def retrieval_verdicts(one: SetInfo, k: int) -> list[Verdict]:
     ratio = min(ratios)
     found = _over_same_splits(one, ratio, k, "bpb")
     kernels = _over_same_splits(one, ratio, k, "bpb", "kbpb-rbf", "kbpb-poly")  # slow: often on fewer splits
+    quantised = _over_same_splits(one, ratio, k, "pq", "rr+pq")
     return [
         _close_to_floats(found, ratio, k),
         _bpb_leads(found, ratio),
@@ -29,7 +30,7 @@ def retrieval_verdicts(one: SetInfo, k: int) -> list[Verdict]:
         _above_floats(kernels),
         _strongest_baseline(found),
         _weakest(found),
-        _rotation_helps_pq(found),
+        _rotation_helps_pq(quantised),
         _shorter_codes(one, k),
     ]
 
