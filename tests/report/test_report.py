@@ -12,7 +12,7 @@ from projbank.report import paper, plots, sections, write_documents, write_repor
 from projbank.report.claims import joint_sentence, retrieval_verdicts, soft_verdicts
 from projbank.report.content import Cell, mark_best, with_spread
 from projbank.report.study import Mean, SetInfo, read_study
-from projbank.report.tables import kept_table, retrieval_table
+from projbank.report.tables import area_table, kept_table, retrieval_table
 
 
 def test_results_are_drawn_again_without_the_data(folder, tmp_path):
@@ -44,6 +44,19 @@ def test_tables_hold_means_over_seeds():
     assert "Mean ± deviation over 2 seeds, fewer of Original (1), BPB (1); * one seed." in table.notes
     kept = {row[0].text: [cell.text for cell in row[1:]] for row in kept_table(one).rows}
     assert kept["BPB"] == ["75 %", "88 %", "98 %", "101 %", "92 %", "98 %"]
+
+
+def test_areas_are_marked_among_binary_methods_of_free_length():
+    one = made_up_set({("lsh", 80): 0.3})
+    areas = {("original", None): 0.9, ("sign", None): 0.8, ("pca", 80): 0.7, ("lsh", 80): 0.4, ("bpb", 80): 0.5}
+    one.records["pr-curves"] = [
+        {"method": method, "n_bits": n_bits, "params": {}, "seed": 0, "bits": n_bits or 640, "area": area}
+        for (method, n_bits), area in areas.items()
+    ]
+    table = area_table(one)
+    assert [row[0].text for row in table.rows if row[2].best] == ["BPB"]
+    assert {row[0].text: row[1].text for row in table.rows}["Sign"] == "own length"
+    assert table.notes[-1] == "* One seed."
 
 
 def test_points_of_one_split_are_hollow_among_others():

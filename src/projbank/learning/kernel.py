@@ -70,9 +70,7 @@ class KernelHinge(PairHinge):
         coefficients, means = weights.reshape(self.n_groups, -1), self.means.reshape(self.n_groups, -1)
         F = np.empty((self.n_groups, self.n_samples), np.float32)
         multiply_symmetric(self.dims, self.firsts, coefficients, F)
-        totals = coefficients.sum(
-            axis=1, dtype=np.float64, keepdims=True
-        )  # K is also centred in columns: put that back
+        totals = coefficients.sum(axis=1, dtype=np.float64, keepdims=True)  # what centred columns have taken away
         F += totals * (means - means.mean(axis=1, keepdims=True)) - offsets[:, None]
         noise = np.where(self.peaks > 1e-18, 2 * np.finfo(np.float32).eps * self.peaks, 1e30)[:, None]
         bounds = np.abs(coefficients).sum(axis=1, keepdims=True) * noise
