@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure as Canvas
 
@@ -197,6 +198,64 @@ def test_verdicts_follow_the_figures():
     assert (first.outcome, second.outcome) == ("differs", "differs")
     assert ".030 below the floats" in first.evidence
     assert "CBE .390" in second.evidence
+
+
+def summary_of(records, source="from an old table."):
+    """A record of means over seeds, as made from single records."""
+    values = [record["precision"]["50"] for record in records]
+    spread = {"precision": {"50": float(np.std(values, ddof=1)) if len(values) > 1 else 0.0}}
+    means = {"seed": None, "seeds": [record["seed"] for record in records], "precision": {"50": np.mean(values)}}
+    return records[0] | means | {"spread": spread, "source": source}
+
+
+def seeds_of_lsh(values):
+    (record,) = made_up_set({("lsh", 80): 0.0}).records[""]
+    return [record | {"seed": seed, "precision": {"50": value}} for seed, value in enumerate(values)]
+
+
+@pytest.mark.parametrize("n_old", [1, 2, 3, 5])
+def test_means_of_old_tables_are_pooled_as_if_every_seed_were_known(n_old):
+    values = np.random.default_rng(n_old).random(5)
+    one, single = made_up_set({}), seeds_of_lsh(values)
+    one.records[""] = [summary_of(single[:n_old]), *single[n_old:]]
+    mean = one.precision("lsh", 8, 50)
+    assert (mean.value, mean.spread) == pytest.approx((values.mean(), values.std(ddof=1)))
+    assert mean.n == 5
+    assert one.seeds("lsh", 8) == set(range(5))
+
+
+def test_no_seed_counts_twice():
+    one, single = made_up_set({}), seeds_of_lsh([0.1, 0.2, 0.3, 0.4])
+    old = summary_of(seeds_of_lsh([0.7, 0.8, 0.9]))
+    for n_new, expected in ((0, 0.8), (2, 0.8), (3, 0.2), (4, 0.25)):
+        one.records[""] = [old, *single[:n_new]]
+        assert one.precision("lsh", 8, 50).value == pytest.approx(expected)
+    one.records[""] = [old, single[0], single[3]]
+    assert one.precision("lsh", 8, 50).value == pytest.approx((0.7 + 0.8 + 0.9 + 0.4) / 4)
+
+
+def test_old_means_stand_for_all_their_seeds_or_none():
+    one, single = made_up_set({}), seeds_of_lsh([0.1, 0.2, 0.3, 0.4])
+    one.records[""] = [summary_of(single[:3]), single[3]]
+    assert one.precision("lsh", 8, 50, seeds={0, 1, 2}).value == pytest.approx(0.2)
+    assert one.precision("lsh", 8, 50, seeds={3}).value == 0.4
+    assert one.precision("lsh", 8, 50, seeds={0, 3}) is None
+
+
+def test_old_means_need_not_be_of_the_same_vectors_and_are_told(folder, tmp_path):
+    (tmp_path / "results").mkdir()
+    content = json.loads((folder / "results" / "digits.json").read_text())
+    lsh = next(cell for cell in content["cells"] if cell["method"] == "lsh")
+    size = {word: value for word, value in lsh["dataset"].items() if word != "fingerprint"}
+    old = lsh | {"method": "itq", "dataset": size, "seed": None, "seeds": [0, 1], "spread": {}, "source": "once."}
+    other = lsh | {"method": "cbe", "dataset": size | {"fingerprint": "other"}}
+    content["cells"] += [old, other]
+    (tmp_path / "results" / "digits.json").write_text(json.dumps(content))
+    study = read_study(tmp_path)
+    assert "itq" in study.sets[0].methods()
+    assert "cbe" not in study.sets[0].methods()
+    (text,) = [part for part in sections.build(study)[1].parts if isinstance(part, str) and "taken over" in part]
+    assert text.endswith("1 of the measured means were taken over, once.")
 
 
 def test_methods_are_compared_on_the_splits_that_they_have():

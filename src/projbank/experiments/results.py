@@ -71,8 +71,9 @@ class ResultFile:
 
     def _write(self) -> None:
         with atomic_path(self.path) as temporary:
-            text = json.dumps({"format": FORMAT, "version": VERSION, "cells": self.records}, indent=1)
-            temporary.write_text(text + "\n", encoding="utf-8")
+            lines = ",\n".join(json.dumps(record) for record in self.records)  # one cell a line, for version control
+            text = f'{{"format": "{FORMAT}", "version": {VERSION}, "cells": [\n{lines}\n]}}\n'
+            temporary.write_text(text, encoding="utf-8")
 
 
 def read_results(path: str | os.PathLike[str]) -> list[Record]:

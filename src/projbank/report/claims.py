@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from projbank.experiments.results import Record
 from projbank.report.content import Verdict, decimal
-from projbank.report.study import REAL_METHODS, SetInfo, method_name
+from projbank.report.study import REAL_METHODS, SetInfo, mean_of, method_name
 
 AGREES, DIFFERS, OPEN = "agrees", "differs", "open"
 CLOSE = 0.005
@@ -221,8 +221,7 @@ def action_verdicts(one: SetInfo) -> list[Verdict]:
     ratio = 10 if 10 in ratios else min(ratios, default=0)
     found = {}
     for method in one.methods("action"):
-        records = one.plain(method, "action")
-        mean = one.mean([r["accuracy"] for r in records if r["n_bits"] is None or one.ratio(r["n_bits"]) == ratio])
+        mean = one.accuracy(method, ratio)
         if mean is not None:
             found[method] = mean.value
     text = {m: f"{method_name(m)} {value:.1f}" for m, value in found.items()}
@@ -250,7 +249,7 @@ def action_verdicts(one: SetInfo) -> list[Verdict]:
 
 def pair_error_verdicts(one: SetInfo) -> list[Verdict]:
     """The paper's statement about pairwise error."""
-    whole = one.mean([r["pair_error"] for r in one.good("pair-error") if r["method"] == "original"])
+    whole = mean_of(one.plain("original", "pair-error"), "pair_error")
     bank = {one.ratio(r["n_bits"]): r["pair_error"] for r in one.plain("bpb", "pair-error")}
     statement = "Bits of small groups make fewer pairwise errors than one bit of all dimensions (up to D/8)."
     medium = {ratio: error for ratio, error in bank.items() if ratio is not None and ratio >= 8}

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from projbank.report.content import Figure
-from projbank.report.study import SetInfo, method_name
+from projbank.report.study import SetInfo, mean_of, method_name
 
 INK = "#010203"
 """Colour of text and axes; on the page it becomes the page's own text colour."""
@@ -145,7 +145,7 @@ def pair_error_figure(one: SetInfo) -> Figure | None:
     lines = {
         m: _by_bits(one.plain(m, "pair-error"), "pair_error") for m in one.methods("pair-error") if m != "original"
     }
-    whole = one.mean([r["pair_error"] for r in one.good("pair-error") if r["method"] == "original"])
+    whole = mean_of(one.plain("original", "pair-error"), "pair_error")
     if not any(lines.values()):
         return None
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from projbank.report import claims, plots, tables
 from projbank.report.content import Cell, Code, Column, Figure, Gallery, Part, Picture, Section, Table
-from projbank.report.study import SetInfo, Study, method_name, order_of
+from projbank.report.study import SetInfo, Study, method_name, order_of, seeds_of
 
 MAIN_K = 50
 
@@ -40,8 +40,8 @@ def _summary(study: Study, sections: list[Section]) -> Section:
     counts = Counter(verdict.outcome for verdict in verdicts)
     rows = []
     for one in study.sets:
-        cells = sum(len(records) for records in one.records.values())
-        seeds = len({record["seed"] for record in one.good()})
+        cells = sum(len(seeds_of(record)) for records in one.records.values() for record in records)
+        seeds = len(set().union(*map(seeds_of, one.good())))
         rows.append(
             [
                 Cell(one.title),
@@ -85,6 +85,7 @@ def _retrieval(one: SetInfo) -> Section | None:
     parts += [tables.retrieval_table(one, other) for other in others]
     if any("asymmetric" in record for record in one.good()):
         parts.append(tables.retrieval_table(one, k, "asymmetric"))
+    parts += _sources(one, "")
     return Section(f"retrieval-{one.name}", f"Retrieval: {one.title}", parts)
 
 
@@ -100,7 +101,7 @@ def _cost(study: Study) -> Section | None:
 def _action(study: Study) -> Section | None:
     parts: list[Part] = []
     for one in study.having("action"):
-        parts += [tables.action_table(one), claims.action_verdicts(one)]
+        parts += [tables.action_table(one), *_sources(one, "action"), claims.action_verdicts(one)]
     return Section("action", "Recognition: a linear SVM on codes", parts)
 
 
@@ -212,9 +213,15 @@ def _machines(study: Study) -> Section:
 def _setting(one: SetInfo, protocol: str) -> str:
     """How much data a protocol was run on."""
     records = one.good(protocol)
-    seeds = len({record["seed"] for record in records})
+    seeds = len(set().union(*map(seeds_of, records)))
     training = records[0]["protocol"]["training"]
     return f"{one.title}: {training:,} training vectors, {'one seed' if seeds == 1 else f'{seeds} seeds'}."
+
+
+def _sources(one: SetInfo, protocol: str) -> list[Part]:
+    """Where records of means over several seeds come from."""
+    counts = Counter(record["source"] for record in one.good(protocol) if "seeds" in record)
+    return [f"{one.title}: {n} of the measured means were taken over, {source}" for source, n in counts.items()]
 
 
 def _k_of(one: SetInfo, protocol: str) -> int:

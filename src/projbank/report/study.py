@@ -96,13 +96,6 @@ class SetInfo:
         """D / bits of a record, rounded: 13,488 / 210 counts as 64."""
         return None if n_bits is None else round(self.dimensions / n_bits)
 
-    def mean(self, values: list[float]) -> Mean | None:
-        """Mean and spread of the values of several seeds."""
-        if not values:
-            return None
-        spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-        return Mean(float(np.mean(values)), spread, len(values))
-
     def precision(
         self,
         method: str,
@@ -116,17 +109,26 @@ class SetInfo:
 
         With `seeds`, only these count, and all of them must be there: means of other seeds are not comparable.
         """
-        rows = [r for r in self.plain(method) if score in r and str(k) in r[score]]
-        at_length = [r for r in rows if r["n_bits"] is None or self.ratio(r["n_bits"]) == ratio]
+        rows = [r for r in self.at_length(method, ratio) if score in r and str(k) in r[score]]
         if seeds is not None:
-            at_length = [r for r in at_length if r["seed"] in seeds]
-            if {r["seed"] for r in at_length} != seeds:
-                return None
-        return self.mean([r[score][str(k)] for r in at_length])
+            rows = [r for r in rows if seeds_of(r) <= seeds]
+        rows = without_repeats(rows)
+        if seeds is not None and set().union(*map(seeds_of, rows)) != seeds:
+            return None
+        return mean_of(rows, score, str(k))
+
+    def accuracy(self, method: str, ratio: int) -> Mean | None:
+        """Accuracy of a linear SVM at D / bits, or of a method of fixed length."""
+        return mean_of(without_repeats(self.at_length(method, ratio, "action")), "accuracy")
 
     def seeds(self, method: str, ratio: int) -> set[int]:
         """Seeds for which the precision of a method was measured at D / bits."""
-        return {r["seed"] for r in self.plain(method) if self.ratio(r["n_bits"]) == ratio}
+        return set().union(*(seeds_of(r) for r in self.plain(method) if self.ratio(r["n_bits"]) == ratio))
+
+    def at_length(self, method: str, ratio: int | None, protocol: str = "") -> list[Record]:
+        """Records of a method at D / bits, or of any length where that follows from the data."""
+        records = self.plain(method, protocol)
+        return [r for r in records if r["n_bits"] is None or self.ratio(r["n_bits"]) == ratio]
 
     def plain(self, method: str, protocol: str = "") -> list[Record]:
         """Records of a method with the parameters that most of them have; others are variants."""
@@ -179,6 +181,48 @@ class SetInfo:
         return sorted({int(k) for record in self.good() for k in record["precision"]})
 
 
+def seeds_of(record: Record) -> set[int]:
+    """Seeds that a record is of: one, or the `seeds` of a record that holds means over several."""
+    return set(record.get("seeds") or [record["seed"]])
+
+
+def without_repeats(records: list[Record]) -> list[Record]:
+    """Records in which no seed comes twice.
+
+    Where single seeds of a record of means were measured again, whichever covers more seeds is kept; the later
+    measurement where both cover as many.
+    """
+    summaries = [record for record in records if "seeds" in record]
+    single = [record for record in records if "seeds" not in record]
+    for summary in summaries:
+        again = [record for record in single if record["seed"] in summary["seeds"]]
+        if len(again) >= len(summary["seeds"]):
+            continue
+        single = [*(record for record in single if record not in again), summary]
+    return single
+
+
+def mean_of(records: list[Record], *words: str) -> Mean | None:
+    """Mean and standard deviation over seeds of what records hold under `words`.
+
+    A record of means over several seeds has their deviations in `spread`, and is pooled with the others.
+    """
+    if not records:
+        return None
+    counts = np.array([len(seeds_of(record)) for record in records])
+    means = np.array([_value(record, words) for record in records])
+    spreads = np.array([_value(record.get("spread", {}), words) for record in records])
+    n, mean = int(counts.sum()), float(np.average(means, weights=counts))
+    squares = (counts - 1) @ spreads**2 + counts @ (means - mean) ** 2
+    return Mean(mean, float(np.sqrt(squares / (n - 1))) if n > 1 else 0.0, n)
+
+
+def _value(holder: Any, words: tuple[str, ...]) -> float:
+    for word in words:
+        holder = holder.get(word, 0.0) if isinstance(holder, dict) else 0.0
+    return float(holder)
+
+
 def _means(values: dict[Any, list[float]]) -> dict[Any, float]:
     return {key: sum(found) / len(found) for key, found in sorted(values.items())}
 
@@ -201,7 +245,7 @@ class Study:
 
 
 def read_study(folder: Path) -> Study:
-    """Read all result files of a folder; of retrieval records, those of the protocol with the most cells count.
+    """Read all result files of a folder; of each protocol, the records of the data and sizes with the most cells count.
 
     Raises
     ------
@@ -251,8 +295,20 @@ def _set_info(identity: Record, note: Record) -> SetInfo:
 
 
 def _main_protocol(records: list[Record]) -> list[Record]:
-    """Records of the data and protocol that most cells have; others would not be comparable."""
+    """Records of the data and protocol that most cells have; others would not be comparable.
+
+    Records of means that an earlier run printed need not be of the very same vectors: they say where they come from.
+    """
     groups: dict[str, list[Record]] = {}
     for record in records:
-        groups.setdefault(json.dumps([record["dataset"], record["protocol"]], sort_keys=True), []).append(record)
-    return max(groups.values(), key=len)
+        groups.setdefault(_comparable(record), []).append(record)
+    main = max(groups.values(), key=len)
+    if "fingerprint" not in main[0]["dataset"]:
+        return main
+    return main + groups.get(_comparable(main[0], any_vectors=True), [])
+
+
+def _comparable(record: Record, any_vectors: bool = False) -> str:
+    """Data and protocol as text."""
+    data = {word: value for word, value in record["dataset"].items() if word != "fingerprint" or not any_vectors}
+    return json.dumps([data, record["protocol"]], sort_keys=True)

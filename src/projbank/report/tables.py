@@ -5,7 +5,7 @@ from __future__ import annotations
 from projbank.experiments.results import Record
 from projbank.report import paper
 from projbank.report.content import Cell, Column, Table, decimal, mark_best, number, with_spread
-from projbank.report.study import REAL_METHODS, Mean, SetInfo, method_name, order_of
+from projbank.report.study import REAL_METHODS, Mean, SetInfo, mean_of, method_name, order_of
 
 BEST = "Bold: the best of the binary methods whose length can be chosen."
 REAL_NUMBERS = "PCA, PKA and RR give as many real numbers as others give bits, so their codes are 32 times as long."
@@ -104,11 +104,7 @@ def action_table(one: SetInfo) -> Table:
     beside = [ratio for ratio in ratios if ratio in paper.ACTION_RATIOS]
     rows, means = [], {}
     for method in one.methods("action"):
-        records = one.plain(method, "action")
-        means[method] = [
-            one.mean([r["accuracy"] for r in records if r["n_bits"] is None or one.ratio(r["n_bits"]) == ratio])
-            for ratio in ratios
-        ]
+        means[method] = [one.accuracy(method, ratio) for ratio in ratios]
         cells = [_name(one, method, "action"), *(with_spread(mean, 1) for mean in means[method])]
         rows.append(cells + [number(paper.accuracy(kind, method, ratio), 1) for ratio in beside])
     columns = [Column("method", owner="")] + [Column(f"D/{ratio}", f"{one.bits(ratio):,} bits") for ratio in ratios]
@@ -180,7 +176,7 @@ def area_table(one: SetInfo) -> Table:
         records = one.plain(method, "pr-curves")
         longest = max((r["n_bits"] or 0 for r in records), default=0)
         lengths.append(Cell(f"{longest:,}" if longest else "own length", longest))
-        means[method] = [one.mean([r["area"] for r in records if (r["n_bits"] or 0) == longest])]
+        means[method] = [mean_of([r for r in records if (r["n_bits"] or 0) == longest], "area")]
     areas = [[Cell(method_name(method)), with_spread(means[method][0])] for method in methods]
     marked = mark_best(areas, [_competes(one, method, "pr-curves") for method in methods])
     rows = [[name, length, area] for (name, area), length in zip(marked, lengths, strict=True)]
