@@ -173,8 +173,16 @@ class ProjectionBank(BankCoder):
             labels, signs = self._joint_groups(
                 X, grouping, target, (means, deviations), n_bits, n_assign, seed, n_threads
             )
-            weights, biases, curve = joint.learn(
-                X, labels, target, means, deviation=deviation, n_bits=n_bits, signs=signs, **settings
+            labels, weights, biases, curve = joint.learn(
+                X,
+                labels,
+                target,
+                means,
+                deviation=deviation,
+                n_bits=n_bits,
+                signs=signs,
+                deviations=None if signs is None else deviations,  # groups that were not learnt stay as they are
+                **settings,
             )
         elif self.solver == "random":
             labels = self._group(X, grouping, n_bits, n_assign, np.random.default_rng(seed), n_threads)

@@ -7,8 +7,9 @@ T of `projbank.learning.target`, minimised is
     1 - corr(S, T) + mean over bits of (mean of h)^2
 
 over the pairs of the batch, by Adam, with hand-written gradients on the coding kernels: coding stays one pass over x.
-Part of the training vectors is held back; the step is shortened, and then learning ends, when their true codes stop
-following their target better.
+Where groups are learnt, dimensions that have come to weigh little move to bits that want them more
+(`projbank.learning.moving`). Part of the training vectors is held back; the step is shortened, and then learning ends,
+when their true codes stop following their target better.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from projbank.coding import Bank
 from projbank.kernels.encode import transposed_product, transposed_rows
+from projbank.learning.moving import SURVEY, Mover
 from projbank.learning.target import LARGE, SimilarityTarget, center_pairs, symmetric_product
 from projbank.progress import progress, say
 from projbank.threads import run_all, split_rows
@@ -56,9 +58,10 @@ def learn(
     max_iter: int,
     seed: int,
     signs: Floats | None = None,
+    deviations: NDArray[np.float64] | None = None,
     n_threads: int = 1,
     verbose: int = 0,
-) -> tuple[Floats, Floats, NDArray[np.float64]]:
+) -> tuple[NDArray[np.int32], Floats, Floats, NDArray[np.float64]]:
     """Learn all weights and biases of a bank together.
 
     Parameters
@@ -70,9 +73,11 @@ def learn(
     deviation : root mean square of the centred data: the unit of the weights
     n_bits, max_iter, seed : see `ProjectionBank`
     signs : where the weights start, shaped as labels; random if not given
+    deviations : (D,) of the data, where dimensions may leave their groups for others (`projbank.learning.moving`)
 
     Returns
     -------
+    labels : those given, or where the dimensions have moved to
     weights : float32, shaped as labels; each bit's margins have deviation 1, about
     biases : (n_bits,) float32
     curve : (n_iter + 1,) loss of a batch at the start, then the mean loss of each iteration's batches
@@ -81,8 +86,11 @@ def learn(
     if signs is None:
         signs = _random_signs(labels, rng)
     bank = _LearntBank(labels, signs, means, deviation, n_bits, n_threads)
-    curve = descend(X, bank, target, _RATES, max_iter, seed, rng, n_threads=n_threads, verbose=verbose)
-    return bank.unit * bank.weights, bank.biases(), curve
+    mover = None
+    if deviations is not None:
+        mover = Mover(bank, means, deviations, max_iter, n_threads)
+    curve = descend(X, bank, target, _RATES, max_iter, seed, rng, mover=mover, n_threads=n_threads, verbose=verbose)
+    return bank.labels, bank.unit * bank.weights, bank.biases(), curve
 
 
 def draw_bank(
@@ -113,6 +121,12 @@ class Model(Protocol):
     def divide_margins(self, by: Floats) -> None:
         """Divide the margins of each bit by a number above 0; no bit changes by that."""
 
+    def state(self) -> Any:
+        """What is learnt, to come back to."""
+
+    def restore(self, state: Any) -> None:
+        """Come back to a state."""
+
 
 def descend(
     X: Any,
@@ -123,6 +137,7 @@ def descend(
     seed: int,
     rng: np.random.Generator,
     *,
+    mover: Mover | None = None,
     n_threads: int = 1,
     verbose: int = 0,
 ) -> NDArray[np.float64]:
@@ -136,6 +151,7 @@ def descend(
     rates : steps; the next is taken when the held-back vectors stop gaining, and after the last learning ends
     max_iter : iterations of 4 mini-batches, at most
     seed, rng : which vectors are held back; draws the mini-batches
+    mover : moves dimensions between the model's groups after each check, and puts off shorter steps meanwhile
 
     Returns
     -------
@@ -159,6 +175,14 @@ def descend(
         noise = noises[start : start + len(rows)]
         return code_loss(model.margins(rows), target.of(ids, rows), n_threads, noise=noise)
 
+    def survey() -> tuple[Floats, Floats]:
+        """A larger batch, and the slopes of its loss in the margins."""
+        ids = np.sort(rng.choice(free, min(SURVEY, len(free)), replace=False))
+        seen = np.empty((len(ids), X.shape[1]), np.float32)
+        take_rows(X, ids, seen)
+        noise = noise_level(n_bits) * rng.standard_normal((len(ids), n_bits), np.float32)
+        return seen, code_loss(model.margins(seen), target.of(ids, seen), n_threads, noise=noise)[1]
+
     with threadpool_limits(1, user_api="blas"), progress("learning together", max_iter, verbose) as advance:
         referee = _Referee(X, held, target, model)
         curve = [measure()[0]]
@@ -178,6 +202,9 @@ def descend(
                 if referee.n_shortened == len(rates):
                     say(f"stopped after {t + 1} iterations: the held-back vectors gain no more", verbose)
                     break
+                if mover is not None and t + 1 < mover.last:
+                    adam.forget(mover.move(*survey()))
+                    referee.wait()
         referee.restore()
         draw()
         spreads = model.margins(rows).std(axis=0)
@@ -270,10 +297,25 @@ class _LearntBank:
         self.offsets = np.zeros(n_bits, np.float32)
         self.unit = np.float32(1.0 / deviation) if deviation > 0 else np.float32(1)
         self._center = means.astype(np.float32)
-        self._labels = labels
-        self._flat_labels = labels.T.ravel().view(np.uint32)  # dimension after dimension, as the kernels want them
+        self.labels = labels
         self._n_threads = n_threads
         self._rows = np.empty((0, len(means)), np.float32)
+
+    @property
+    def labels(self) -> NDArray[np.int32]:
+        """Groups of the dimensions; another array may be set, but none may be written to."""
+        return self._labels
+
+    @labels.setter
+    def labels(self, labels: NDArray[np.int32]) -> None:
+        self._labels = labels
+        self._flat_labels = labels.T.ravel().view(np.uint32)  # dimension after dimension, as the kernels want them
+
+    def state(self) -> tuple[Floats, Floats, NDArray[np.int32]]:
+        return self.weights.copy(), self.offsets.copy(), self._labels
+
+    def restore(self, state: tuple[Floats, Floats, NDArray[np.int32]]) -> None:
+        self.weights[:], self.offsets[:], self.labels = state
 
     def biases(self) -> Floats:
         """Offsets from the margins of the mean vector."""
@@ -320,7 +362,7 @@ class _Referee:
     def __init__(self, X: Any, held: NDArray[np.int64], target: SimilarityTarget, bank: Model) -> None:
         self._bank = bank
         self._best, self._stale = np.inf, 0
-        self._kept: tuple[Floats, Floats] | None = None
+        self._kept: Any = None
         self.n_shortened = 0
         if len(held):
             self._rows = np.empty((len(held), X.shape[1]), np.float32)
@@ -335,7 +377,7 @@ class _Referee:
         loss = 1 - float(np.mean(S * self._target)) * len(S) / ((len(S) - 1) * max(spread, 1e-12))
         if loss < self._best - _LEAST_GAIN:
             self._best, self._stale = loss, 0
-            self._kept = self._bank.weights.copy(), self._bank.offsets.copy()
+            self._kept = self._bank.state()
         else:
             self._stale += 1
             if self._stale == _PATIENCE:
@@ -350,7 +392,11 @@ class _Referee:
     def restore(self) -> None:
         """Go back to the best weights."""
         if self._kept is not None:
-            self._bank.weights[:], self._bank.offsets[:] = self._kept
+            self._bank.restore(self._kept)
+
+    def wait(self) -> None:
+        """Begin to count checks without a gain anew."""
+        self._stale = 0
 
 
 def _nearest(similarities: Floats) -> NDArray[np.int64]:
@@ -366,6 +412,11 @@ class Adam:
         self._arrays = arrays
         self._moments = [(np.zeros_like(array), np.zeros_like(array)) for array in arrays]
         self._time = 0
+
+    def forget(self, places: NDArray[np.int64]) -> None:
+        """Forget the course of some places of the first array, which begin anew."""
+        for moment in self._moments[0]:
+            moment.reshape(-1)[places] = 0
 
     def step(self, rate: float, *slopes: Floats) -> None:
         """Step against the slopes, one for each array."""

@@ -95,6 +95,14 @@ class KernelModel:
         self.weights /= by[:, None]
         self.offsets /= by
 
+    def state(self) -> tuple[Floats, Floats]:
+        """Weights and offsets, to come back to."""
+        return self.weights.copy(), self.offsets.copy()
+
+    def restore(self, state: tuple[Floats, Floats]) -> None:
+        """Come back to a state."""
+        self.weights[:], self.offsets[:] = state
+
     def gradient(self, slopes: Floats) -> tuple[Floats, Floats]:
         """Slopes of the loss in weights and offsets, for the batch that `margins` saw last."""
         pulls = np.empty((len(self._gathered), len(self.groups), self._basis.n_pad), np.float32)
@@ -146,8 +154,7 @@ def learn_bank(
     biases : (d,) float32
     curve : loss of the kernels' part, as `joint.descend` gives it
     """
-    workers: dict[str, int] = {"n_threads": n_threads, "verbose": verbose}
-    weights, _, _ = joint.learn(
+    _, weights, _, _ = joint.learn(
         X,
         labels,
         target,
@@ -157,14 +164,15 @@ def learn_bank(
         max_iter=max_iter,
         signs=signs,
         seed=seed,
-        **workers,
+        n_threads=n_threads,
+        verbose=verbose,
     )
     order = np.argsort(labels.T.ravel(), kind="stable")  # that of the groups' columns
     matrix = sp.csr_array((weights.T.ravel()[order], groups.columns, groups.indptr), shape=(len(groups), X.shape[1]))
     start = np.ascontiguousarray((matrix @ rows.T).T)
     model = KernelModel(rows, groups, scaling, n_landmarks, start, seed, n_threads)
     rng = np.random.default_rng([seed, 2])
-    curve = joint.descend(X, model, target, _RATES, max_iter, seed, rng, **workers)
+    curve = joint.descend(X, model, target, _RATES, max_iter, seed, rng, n_threads=n_threads, verbose=verbose)
     return model.landmarks, *model.coefficients(), curve
 
 

@@ -1,0 +1,101 @@
+"""Dimensions that move: those that have come to weigh little in their bit leave it for one that wants them more.
+
+As in sparse training that grows connections where the gradient is largest (RigL; Evci et al., ICML 2020): a bank has
+one weight per dimension, so a dimension that its bit does not need is better used elsewhere. At every check of the
+learner the dimensions of the smallest weights are looked at: each goes to the bit at which, were it there with weight
+0, the loss would fall most steeply, and starts there from 0.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.threads import run_all, split_rows
+
+SURVEY = 1024
+"""Training vectors that judge where dimensions go: with half as many, half of the gain is lost."""
+
+_SHARE = 0.15
+_LAST = 0.3
+_COLUMNS = 512
+_FEWEST = 4
+"""A group keeps one in so many of the dimensions that it would have if all groups had as many."""
+
+Floats = NDArray[np.float32]
+
+
+class Movable(Protocol):
+    """A bank whose groups may change: labels and weights are (D,) or (r, D), offsets (n_bits,)."""
+
+    labels: NDArray[np.int32]
+    weights: Floats
+    offsets: Floats
+
+
+class Mover:
+    """Moves dimensions between the groups of a bank.
+
+    Parameters
+    ----------
+    bank : what is learnt
+    means, deviations : (D,) of the data
+    max_iter : iterations of the learner, at most; dimensions move in the first third, so that weights can settle
+    """
+
+    def __init__(
+        self,
+        bank: Movable,
+        means: NDArray[np.float64],
+        deviations: NDArray[np.float64],
+        max_iter: int,
+        n_threads: int = 1,
+    ) -> None:
+        self.last = round(_LAST * max_iter)
+        self._bank, self._n_threads = bank, n_threads
+        self._center = means.astype(np.float32)
+        self._deviations = deviations.astype(np.float32)
+
+    def move(self, rows: Floats, slopes: Floats) -> NDArray[np.int64]:
+        """Move dimensions, judged by a batch; returns their places in `weights.ravel()`, which are now 0.
+
+        rows (b, D) are the batch, slopes (b, n_bits) those of its loss in the margins.
+        """
+        places = self._least()
+        dimensions = places % len(self._center)
+        wanted, steepness = np.empty(len(places), np.int64), np.empty(len(places), np.float32)
+
+        def choose(first: int, last: int) -> None:
+            own = dimensions[first:last]
+            pulls = np.abs((rows[:, own] - self._center[own]).T @ slopes)
+            wanted[first:last], steepness[first:last] = pulls.argmax(axis=1), pulls.max(axis=1)
+
+        for _ in run_all(choose, split_rows(len(places), _COLUMNS), self._n_threads):
+            pass
+        labels = self._bank.labels.copy()
+        serves = (labels.reshape(-1, len(self._center))[:, dimensions] == wanted).any(axis=0)
+        moves = ~serves & (steepness > 0)
+        labels.reshape(-1)[places[moves]] = wanted[moves]
+        self._bank.labels = labels
+        self._bank.weights.reshape(-1)[places[moves]] = 0
+        return places[moves]
+
+    def _least(self) -> NDArray[np.int64]:
+        """Places of the weights that matter least, |w| times the deviation, at most one of a dimension.
+
+        No group is left with too few; dimensions that are constant stay where they are.
+        """
+        labels, n_bits = self._bank.labels.reshape(-1), len(self._bank.offsets)
+        matters = np.where(self._deviations > 0, np.abs(self._bank.weights) * self._deviations, np.inf).reshape(-1)
+        places = np.argsort(matters, kind="stable")[: int(_SHARE * len(matters))]
+        places = places[np.isfinite(matters[places])]
+        _, first = np.unique(places % len(self._center), return_index=True)
+        places = places[np.sort(first)]
+        own = labels[places]
+        by_group = np.argsort(own, kind="stable")
+        rank = np.empty(len(own), np.int64)
+        rank[by_group] = np.arange(len(own)) - np.searchsorted(own[by_group], own[by_group])
+        fewest = max(1, len(labels) // (_FEWEST * n_bits))
+        return places[rank < (np.bincount(labels, minlength=n_bits) - fewest)[own]]
