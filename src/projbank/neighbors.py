@@ -13,12 +13,12 @@ from threadpoolctl import threadpool_limits
 from projbank.kernels.nearest import center_rows, merge_nearest
 from projbank.memo import remembered
 from projbank.progress import progress
-from projbank.threads import run_all
+from projbank.threads import run_all, split_rows
 from projbank.vectors import read_rows, row_blocks
 
 _BLOCK_BYTES = 96 << 20
-_RUN = 4
-"""Blocks that a block is multiplied with in one go."""
+_SIDE = 4
+"""So many blocks are multiplied with so many others in one go, to be centred once for all of them."""
 
 
 def nearest_neighbors(
@@ -38,7 +38,7 @@ def nearest_neighbors(
 
     Parameters
     ----------
-    X : (n, D) array, memory map or sparse matrix; two blocks of rows per thread are held in memory
+    X : (n, D) array, memory map or sparse matrix; five blocks of at most 96 MiB of rows are held per thread
     n_neighbors : int in [1, n - 1]
     center : (D,) array that is subtracted from the rows (distances do not change, their rounding error falls)
     directions : scale the centred rows to length 1, so that neighbours are those by cosine (rows of zeros stay)
@@ -65,21 +65,28 @@ def nearest_neighbors(
         with locks[a]:
             merge_nearest(dots, squares[0], squares[1], start, first, distances[start:stop], ids[start:stop])
 
-    def multiply(a: int, others: range) -> int:
-        left, left_squares = centered(a)
+    def multiply(some: range, others: range) -> int:
+        held = [centered(a) for a in some]
         for b in others:
-            right, right_squares = (left, left_squares) if a == b else centered(b)
-            dots = left @ right.T
-            offer(a, dots, [left_squares, right_squares], b)
-            if a != b:
-                offer(b, np.ascontiguousarray(dots.T), [right_squares, left_squares], a)
-            if gram is not None:
-                gram[slice(*blocks[a]), slice(*blocks[b])] = dots
-                gram[slice(*blocks[b]), slice(*blocks[a])] = dots.T
-        return len(others)
+            right, right_squares = held[b - some[0]] if b in some else centered(b)
+            for a, (left, left_squares) in zip(some, held, strict=True):
+                if a > b:
+                    break
+                dots = left @ right.T
+                offer(a, dots, [left_squares, right_squares], b)
+                if a != b:
+                    offer(b, np.ascontiguousarray(dots.T), [right_squares, left_squares], a)
+                if gram is not None:
+                    gram[slice(*blocks[a]), slice(*blocks[b])] = dots
+                    gram[slice(*blocks[b]), slice(*blocks[a])] = dots.T
+        return sum(a <= b for a in some for b in others)
 
     n_blocks = len(blocks)
-    calls = [(a, range(b, min(b + _RUN, n_blocks))) for a in range(n_blocks) for b in range(a, n_blocks, _RUN)]
+    for side in (_SIDE, 2, 1):  # what is multiplied in one go changes no result: smaller parts where threads are many
+        sides = [range(start, stop) for start, stop in split_rows(n_blocks, side)]
+        calls = [(some, others) for i, some in enumerate(sides) for others in sides[i:]]
+        if len(calls) >= 2 * n_threads:
+            break
     with (
         threadpool_limits(1, user_api="blas"),
         progress("nearest neighbours", n_blocks * (n_blocks + 1) // 2, verbose) as advance,
