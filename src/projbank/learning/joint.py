@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from projbank.coding import Bank
 from projbank.kernels.encode import transposed_product, transposed_rows
-from projbank.learning.moving import SURVEY, Mover
+from projbank.learning.moving import Mover
 from projbank.learning.target import LARGE, SimilarityTarget, center_pairs, symmetric_product
 from projbank.progress import progress, say
 from projbank.threads import run_all, split_rows
@@ -175,12 +175,12 @@ def descend(
         noise = noises[start : start + len(rows)]
         return code_loss(model.margins(rows), target.of(ids, rows), n_threads, noise=noise)
 
-    def survey() -> tuple[Floats, Floats]:
+    def survey(n: int) -> tuple[Floats, Floats]:
         """A larger batch, and the slopes of its loss in the margins."""
-        ids = np.sort(rng.choice(free, min(SURVEY, len(free)), replace=False))
-        seen = np.empty((len(ids), X.shape[1]), np.float32)
+        ids = np.sort(rng.choice(free, n, replace=False))
+        seen = np.empty((n, X.shape[1]), np.float32)
         take_rows(X, ids, seen)
-        noise = noise_level(n_bits) * rng.standard_normal((len(ids), n_bits), np.float32)
+        noise = noise_level(n_bits) * rng.standard_normal((n, n_bits), np.float32)
         return seen, code_loss(model.margins(seen), target.of(ids, seen), n_threads, noise=noise)[1]
 
     with threadpool_limits(1, user_api="blas"), progress("learning together", max_iter, verbose) as advance:
@@ -203,7 +203,7 @@ def descend(
                     say(f"stopped after {t + 1} iterations: the held-back vectors gain no more", verbose)
                     break
                 if mover is not None and t + 1 < mover.last:
-                    adam.forget(mover.move(*survey()))
+                    adam.forget(mover.move(*survey(mover.survey_size(len(free)))))
                     referee.wait()
         referee.restore()
         draw()

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from projbank.threads import run_all, split_rows
 
-SURVEY = 1024
-"""Training vectors that judge where dimensions go: with half as many, half of the gain is lost."""
-
 _SHARE = 0.15
 _LAST = 0.3
+_SURVEY = (512, 4096)
+_SLOPES = 1 << 22
+_SURVEY_BYTES = 1 << 29
 _COLUMNS = 512
 _FEWEST = 4
 """A group keeps one in so many of the dimensions that it would have if all groups had as many."""
@@ -57,6 +57,12 @@ class Mover:
         self._bank, self._n_threads = bank, n_threads
         self._center = means.astype(np.float32)
         self._deviations = deviations.astype(np.float32)
+
+    def survey_size(self, n_free: int) -> int:
+        """How many of the vectors to learn from judge where dimensions go: more where bits, and so costs, are few."""
+        least, most = _SURVEY
+        affordable = min(most, _SLOPES // len(self._bank.offsets), _SURVEY_BYTES // (4 * len(self._center)))
+        return min(n_free, max(least, affordable))
 
     def move(self, rows: Floats, slopes: Floats) -> NDArray[np.int64]:
         """Move dimensions, judged by a batch; returns their places in `weights.ravel()`, which are now 0.
