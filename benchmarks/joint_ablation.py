@@ -99,6 +99,10 @@ def variants(deviations: Any, n_bits: int) -> Iterator[tuple[str, dict[str, Any]
     }
     yield "as it is", {}, {}
     yield "nothing learnt (random signs)", {"solver": "random"}, {}
+    yield "moving: none (as before)", {}, {"moving._LAST": 0.0}
+    yield "moving: 5 % of the weights at a time", {}, {"moving._SHARE": 0.05}
+    yield "moving: for .7 of the iterations, 10 % at a time", {}, {"moving._LAST": 0.7, "moving._SHARE": 0.1}
+    yield "moving: judged by 512 vectors", {}, {"moving._SURVEY": (512, 512)}
     yield "grouping: one learnt group per dimension", {"grouping": "learnt"}, {}
     yield "grouping: learnt, the best of all bits", {}, {"groups._CANDIDATES": (n_bits, n_bits)}
     yield "grouping: learnt, the best of 16 random bits", {}, {"groups._CANDIDATES": (16, 16)}

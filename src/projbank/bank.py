@@ -44,9 +44,10 @@ class ProjectionBank(BankCoder):
         Which dimensions share a bit; an array gives each dimension's group, 0 to n_bits - 1, shape (D,), or its r
         groups, shape (r, D). "auto": "learnt" for the joint solver (where 7 of 8 values are 0, "soft-learnt" with as
         many groups per dimension as the zeros pay for: docs/joint.md), k-means for the paper's, else random.
-        "learnt": a dimension joins a bit that it can serve well (joint solver; random groups where there are fewer
-        than 64 vectors to learn from). "soft-kmeans": a dimension joins its `n_assign` nearest centres; "soft-learnt"
-        and "soft-random": `n_assign` groupings are laid over each other; "soft" is the one that fits the solver.
+        "learnt": a dimension joins a bit that it can serve well, and may move to others while weights are learnt
+        (joint solver; random groups where there are fewer than 64 vectors to learn from). "soft-kmeans": a dimension
+        joins its `n_assign` nearest centres; "soft-learnt" and "soft-random": `n_assign` groupings are laid over each
+        other; "soft" is the one that fits the solver.
     n_assign : int
         Groups that a dimension serves in a soft grouping; above `n_bits` - 1 it is lowered with a warning.
     n_neighbors : int

@@ -203,8 +203,10 @@ def descend(
                     say(f"stopped after {t + 1} iterations: the held-back vectors gain no more", verbose)
                     break
                 if mover is not None and t + 1 < mover.last:
-                    adam.forget(mover.move(*survey(mover.survey_size(len(free)))))
+                    places = mover.move(*survey(mover.survey_size(len(free))))
+                    adam.forget(places)
                     referee.wait()
+                    say(f"{len(places)} of {model.weights.size} weights moved to other bits", verbose)
         referee.restore()
         draw()
         spreads = model.margins(rows).std(axis=0)
