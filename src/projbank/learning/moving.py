@@ -17,7 +17,7 @@ from projbank.threads import run_all, split_rows
 
 _SHARE = 0.15
 _LAST = 0.3
-_SURVEY = (512, 4096)
+_SURVEY = (1024, 4096)
 _SLOPES = 1 << 22
 _SURVEY_BYTES = 1 << 29
 _COLUMNS = 512
