@@ -3,13 +3,14 @@
 import json
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure as Canvas
 
 from projbank.experiments.results import read_results
-from projbank.report import paper, plots, sections, write_documents, write_report
+from projbank.report import markdown, paper, plots, sections, write_documents, write_report
 from projbank.report.claims import joint_sentence, retrieval_verdicts, soft_verdicts
 from projbank.report.content import Cell, mark_best, with_spread
 from projbank.report.study import Mean, SetInfo, read_study
@@ -342,3 +343,11 @@ def test_the_joint_banks_own_groups_are_not_called_hard():
         ("joint", True): 0.4,
     }
     assert all("joint" not in verdict.statement for verdict in soft_verdicts(one, 50))
+
+
+def test_the_documents_are_those_of_the_records():
+    docs = Path(__file__).parents[2] / "docs"
+    parts = sections.build(read_study(docs / "records"))
+    written = {path.stem: path.read_text(encoding="utf-8") for path in (docs / "results").glob("*.md")}
+    assert written.pop("README").startswith(markdown.document(parts[0]).rstrip())
+    assert written == {section.name: markdown.document(section) for section in parts[1:]}
