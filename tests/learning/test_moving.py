@@ -80,6 +80,23 @@ def test_moves_agree_with_the_literal_ones(n_bits, n_features, n_assign, n_threa
     assert (np.diff(columns, axis=0) > 0).all()
 
 
+@pytest.mark.parametrize(
+    ("n_bits", "n_features", "n_free", "expected"),
+    [
+        (500, 32_000, 9000, 4096),
+        (2000, 32_000, 9000, 2097),
+        (4000, 32_000, 9000, 1048),
+        (8000, 64_000, 9000, 2000),
+        (8000, 64_000, 1500, 1500),
+        (1000, 64_000, 9000, 2097),  # half a GiB
+        (64_000, 512_000, 9000, 1024),
+    ],
+)
+def test_few_and_many_bits_are_judged_by_more_vectors(n_bits, n_features, n_free, expected):
+    bank = SimpleNamespace(labels=None, weights=None, offsets=np.zeros(n_bits, np.float32))
+    assert Mover(bank, np.zeros(n_features), np.ones(n_features), 70).survey_size(n_free) == expected
+
+
 def test_only_learnt_groups_change():
     X = clustered(np.random.default_rng(0), 300, 200)
     given = (np.arange(200) % 20).astype(np.int32)

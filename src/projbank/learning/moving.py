@@ -19,6 +19,7 @@ _SHARE = 0.15
 _LAST = 0.3
 _SURVEY = (1024, 4096)
 _SLOPES = 1 << 22
+_BITS_PER_VECTOR = 4
 _SURVEY_BYTES = 1 << 29
 _COLUMNS = 512
 _FEWEST = 4
@@ -59,10 +60,13 @@ class Mover:
         self._deviations = deviations.astype(np.float32)
 
     def survey_size(self, n_free: int) -> int:
-        """How many of the vectors to learn from judge where dimensions go: more where bits, and so costs, are few."""
-        least, most = _SURVEY
-        affordable = min(most, _SLOPES // len(self._bank.offsets), _SURVEY_BYTES // (4 * len(self._center)))
-        return min(n_free, max(least, affordable))
+        """How many of the vectors to learn from judge where dimensions go.
+
+        Where bits are few more cost little, and where there are many bits to choose from more are needed.
+        """
+        n_bits, (least, most) = len(self._bank.offsets), _SURVEY
+        useful = max(least, min(most, max(_SLOPES // n_bits, n_bits // _BITS_PER_VECTOR)))
+        return min(n_free, useful, max(least, _SURVEY_BYTES // (4 * len(self._center))))
 
     def move(self, rows: Floats, slopes: Floats) -> NDArray[np.int64]:
         """Move dimensions, judged by a batch; returns their places in `weights.ravel()`, which are now 0.

@@ -302,9 +302,10 @@ def _main_protocol(records: list[Record]) -> list[Record]:
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(_comparable(record), []).append(record)
-    main = max(groups.values(), key=len)
-    if "fingerprint" not in main[0]["dataset"]:
-        return main
+    of_known_vectors = [group for group in groups.values() if "fingerprint" in group[0]["dataset"]]
+    if not of_known_vectors:
+        return max(groups.values(), key=len)
+    main = max(of_known_vectors, key=len)
     return main + groups.get(_comparable(main[0], any_vectors=True), [])
 
 
