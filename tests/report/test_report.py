@@ -235,12 +235,14 @@ def test_no_seed_counts_twice():
     assert one.precision("lsh", 8, 50).value == pytest.approx((0.7 + 0.8 + 0.9 + 0.4) / 4)
 
 
-def test_old_means_stand_for_all_their_seeds_or_none():
+def test_old_means_stand_in_for_any_of_their_seeds():
     one, single = made_up_set({}), seeds_of_lsh([0.1, 0.2, 0.3, 0.4])
     one.records[""] = [summary_of(single[:3]), single[3]]
     assert one.precision("lsh", 8, 50, seeds={0, 1, 2}).value == pytest.approx(0.2)
     assert one.precision("lsh", 8, 50, seeds={3}).value == 0.4
     assert one.precision("lsh", 8, 50, seeds={0, 3}) is None
+    whole = one.precision("lsh", 8, 50, seeds={0, 1})  # can't be taken apart
+    assert (whole.value, whole.n) == (pytest.approx(0.25), 4)
 
 
 def test_old_means_need_not_be_of_the_same_vectors_and_are_told(folder, tmp_path):

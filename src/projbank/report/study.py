@@ -107,15 +107,17 @@ class SetInfo:
     ) -> Mean | None:
         """Precision after k results at D / bits, or of a method of fixed length, if it was measured.
 
-        With `seeds`, only these count, and all of them must be there: means of other seeds are not comparable.
+        With `seeds`, only these count, and all of them must be there: means of other seeds are not comparable. But
+        means over more seeds, which can't be taken apart, stand in for any of them.
         """
         rows = [r for r in self.at_length(method, ratio) if score in r and str(k) in r[score]]
         if seeds is not None:
-            rows = [r for r in rows if seeds_of(r) <= seeds]
-        rows = without_repeats(rows)
-        if seeds is not None and set().union(*map(seeds_of, rows)) != seeds:
-            return None
-        return mean_of(rows, score, str(k))
+            exact = without_repeats([r for r in rows if seeds_of(r) <= seeds])
+            if set().union(*map(seeds_of, exact)) == seeds:
+                return mean_of(exact, score, str(k))
+            if not any("seeds" in r and seeds <= seeds_of(r) for r in rows):
+                return None
+        return mean_of(without_repeats(rows), score, str(k))
 
     def accuracy(self, method: str, ratio: int) -> Mean | None:
         """Accuracy of a linear SVM at D / bits, or of a method of fixed length."""
