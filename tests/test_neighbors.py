@@ -11,8 +11,10 @@ from tests.reference.paper import pseudo_labels
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Blocks of 8 rows, so that even small data needs many pairs of them."""
-    monkeypatch.setattr(neighbors, "_BLOCK_BYTES", 1)
+    """Tiles of 20 rows and 8 columns, so that even small data needs many pairs of them."""
+    monkeypatch.setattr(neighbors, "_TILE", 20)
+    monkeypatch.setattr(neighbors, "_COLUMNS", 8)
+    monkeypatch.setattr(neighbors, "_STRIP", 7)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -22,6 +24,19 @@ def test_neighbours_equal_those_of_scikit_learn(shape, seed, small_blocks):
     k = min(10, shape[0] - 1)
     expected = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(X.astype(float)).kneighbors(return_distance=False)
     np.testing.assert_array_equal(nearest_neighbors(X, k, X.mean(axis=0)), expected)
+
+
+def test_neighbours_in_tiles_of_the_real_size_equal_those_of_scikit_learn():
+    X = np.random.default_rng(0).standard_normal((4100, 37)).astype(np.float32) + 3
+    wide = np.tile(X[:600], (1, 111))[:, :4101]
+    for data, k in ((X, 20), (wide, 5)):
+        gram = np.empty((len(data), len(data)), np.float32)
+        ids = nearest_neighbors(data, k, data.mean(axis=0), gram=gram, n_threads=2)
+        centered = data.astype(float) - data.mean(axis=0)
+        expected = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(centered).kneighbors(return_distance=False)
+        assert np.mean(ids == expected) > 0.999  # float32 may swap two that are equally near
+        np.testing.assert_allclose(gram, centered @ centered.T, atol=1e-2)
+        np.testing.assert_array_equal(gram, gram.T)
 
 
 @pytest.mark.parametrize("seed", range(3))

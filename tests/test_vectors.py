@@ -10,6 +10,7 @@ from projbank.vectors import (
     check_finite,
     column_statistics,
     open_vectors,
+    read_block,
     read_rows,
     release_pages,
     row_blocks,
@@ -47,12 +48,22 @@ def test_take_rows(kind):
     np.testing.assert_array_equal(out, X[ids])
 
 
+def test_many_rows_are_taken_on_any_threads():
+    X = np.random.default_rng(0).standard_normal((300, 7001)).astype(np.float32)
+    ids = np.arange(1, 300, 2)
+    for n_threads in (1, 2, 5):
+        out = np.empty((len(ids), 7001), np.float32)
+        take_rows(X, ids, out, n_threads)
+        np.testing.assert_array_equal(out, X[ids])
+
+
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 def test_scaled_rows(kind):
     X = np.random.default_rng(0).standard_normal((20, 10)).astype(np.float32)
     scale = np.arange(1, 11)
     rows = ScaledRows(kind(X), scale)
     np.testing.assert_array_equal(read_rows(rows, 3, 7), X[3:7] / scale.astype(np.float32))
+    np.testing.assert_array_equal(read_block(rows, (3, 7), (2, 5)), read_rows(rows, 3, 7)[:, 2:5])
     assert rows.shape == (20, 10)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,13 @@ from projbank.kernels.nearest import center_rows, merge_nearest
 from projbank.memo import remembered
 from projbank.progress import progress
 from projbank.threads import run_all, split_rows
-from projbank.vectors import read_rows, row_blocks
+from projbank.vectors import read_block
 
-_BLOCK_BYTES = 96 << 20
-_SIDE = 4
-"""So many blocks are multiplied with so many others in one go, to be centred once for all of them."""
+_TILE = 4096
+"""Rows that are multiplied with as many others in one go."""
+_COLUMNS = 4096
+_STRIP = 512
+"""Columns that are read at a time, and rows of a tile that one thread multiplies with them."""
 
 
 def nearest_neighbors(
@@ -33,12 +35,12 @@ def nearest_neighbors(
 ) -> NDArray[np.int64]:
     """Exact Euclidean nearest neighbours of every row among the other rows; ties go to the smaller id.
 
-    Each pair of blocks is multiplied once and serves both sides. Every product runs on one BLAS thread, so that the
-    result does not depend on the number of threads.
+    Inner products of 4,096 rows with as many others are summed up over ranges of columns, each pair once for both
+    sides. Every product runs on one BLAS thread, so that the result does not depend on the number of threads.
 
     Parameters
     ----------
-    X : (n, D) array, memory map or sparse matrix; five blocks of at most 96 MiB of rows are held per thread
+    X : (n, D) array, memory map or sparse matrix; at most 8,192 rows of 4,096 columns (128 MiB) are held
     n_neighbors : int in [1, n - 1]
     center : (D,) array that is subtracted from the rows (distances do not change, their rounding error falls)
     directions : scale the centred rows to length 1, so that neighbours are those by cosine (rows of zeros stay)
@@ -53,56 +55,104 @@ def nearest_neighbors(
     n_rows, n_features = X.shape
     distances = np.full((n_rows, n_neighbors), np.inf, np.float32)
     ids = np.full((n_rows, n_neighbors), np.iinfo(np.int64).max, np.int64)
-    blocks = row_blocks(n_rows, n_features, min(_BLOCK_BYTES, 4 * 1024 * n_features))
     origin = np.zeros(n_features, np.float32) if center is None else center.astype(np.float32)
-    locks = [threading.Lock() for _ in blocks]
+    tiles = split_rows(n_rows, _TILE)
+    pairs = [(some, others) for i, some in enumerate(tiles) for others in tiles[i:]]
 
-    def centered(block: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        return centered_rows(read_rows(X, *blocks[block]), origin, directions)
+    def offer(dots: NDArray[np.float32], squares: list[NDArray[np.float64]], start: int, first: int) -> None:
+        """Offer the vectors from `first` on to those from `start` on."""
 
-    def offer(a: int, dots: NDArray[np.float32], squares: list[NDArray[np.float64]], b: int) -> None:
-        (start, stop), (first, _) = blocks[a], blocks[b]
-        with locks[a]:
-            merge_nearest(dots, squares[0], squares[1], start, first, distances[start:stop], ids[start:stop])
+        def merge(low: int, high: int) -> None:
+            own = slice(start + low, start + high)
+            merge_nearest(
+                dots[low:high], squares[0][low:high], squares[1], start + low, first, distances[own], ids[own]
+            )
 
-    def multiply(some: range, others: range) -> int:
-        held = [centered(a) for a in some]
-        for b in others:
-            right, right_squares = held[b - some[0]] if b in some else centered(b)
-            for a, (left, left_squares) in zip(some, held, strict=True):
-                if a > b:
-                    break
-                dots = left @ right.T
-                offer(a, dots, [left_squares, right_squares], b)
-                if a != b:
-                    offer(b, np.ascontiguousarray(dots.T), [right_squares, left_squares], a)
-                if gram is not None:
-                    gram[slice(*blocks[a]), slice(*blocks[b])] = dots
-                    gram[slice(*blocks[b]), slice(*blocks[a])] = dots.T
-        return sum(a <= b for a in some for b in others)
+        for _ in run_all(merge, split_rows(len(dots), _STRIP), n_threads):
+            pass
 
-    n_blocks = len(blocks)
-    for side in (_SIDE, 2, 1):  # what is multiplied in one go changes no result: smaller parts where threads are many
-        sides = [range(start, stop) for start, stop in split_rows(n_blocks, side)]
-        calls = [(some, others) for i, some in enumerate(sides) for others in sides[i:]]
-        if len(calls) >= 2 * n_threads:
-            break
+    n_ranges = len(split_rows(n_features, _COLUMNS))
     with (
         threadpool_limits(1, user_api="blas"),
-        progress("nearest neighbours", n_blocks * (n_blocks + 1) // 2, verbose) as advance,
+        progress("nearest neighbours", len(pairs) * n_ranges, verbose) as advance,
     ):
-        for done in run_all(multiply, calls, n_threads):
-            advance(done)
+        for some, others in pairs:
+            dots, squares = _inner_products(X, some, others, origin, n_threads, advance)
+            if directions:
+                dots *= _inverse_lengths(squares[0])[:, None]
+                dots *= _inverse_lengths(squares[1])
+                squares = [np.sign(part) for part in squares]
+            offer(dots, squares, some[0], others[0])
+            if some != others:
+                offer(np.ascontiguousarray(dots.T), squares[::-1], others[0], some[0])
+            if gram is not None:
+                gram[slice(*some), slice(*others)] = dots
+                gram[slice(*others), slice(*some)] = dots.T
     return ids
+
+
+def _inner_products(
+    X: Any,
+    some: tuple[int, int],
+    others: tuple[int, int],
+    center: NDArray[np.float32],
+    n_threads: int,
+    advance: Callable[[int], None],
+) -> tuple[NDArray[np.float32], list[NDArray[np.float64]]]:
+    """Inner products of the centred rows of two ranges, and the squared lengths of the rows of each."""
+    sides = [some] if some == others else [some, others]
+    lengths = [stop - start for start, stop in sides]
+    buffers = [np.empty(length * min(_COLUMNS, X.shape[1]), np.float32) for length in lengths]
+    squares = [np.zeros(length) for length in lengths]
+    dots = np.zeros((lengths[0], lengths[-1]), np.float32)
+
+    def read(side: int, columns: tuple[int, int], panel: NDArray[np.float32], low: int, high: int) -> None:
+        start = sides[side][0]
+        rows = read_block(X, (start + low, start + high), columns)
+        center_rows(rows, center[slice(*columns)], panel[low:high], squares[side][low:high])
+
+    def multiply(left: NDArray[np.float32], right: NDArray[np.float32], low: int, high: int) -> None:
+        strip = left[low:high]
+        if left is right:
+            dots[low:high, low:high] += strip @ strip.T
+            dots[low:high, high:] += strip @ right[high:].T
+        else:
+            dots[low:high] += strip @ right.T
+
+    for columns in split_rows(X.shape[1], _COLUMNS):
+        width = columns[1] - columns[0]
+        panels = [
+            buffer[: length * width].reshape(length, width) for buffer, length in zip(buffers, lengths, strict=True)
+        ]
+        for side, panel in enumerate(panels):
+            reads = [(side, columns, panel, *strip) for strip in split_rows(len(panel), _STRIP)]
+            for _ in run_all(read, reads, n_threads):
+                pass
+        products = [(panels[0], panels[-1], *strip) for strip in split_rows(len(dots), _STRIP)]
+        for _ in run_all(multiply, products, n_threads):
+            pass
+        advance(1)
+    if len(sides) == 1:
+        for low, high in split_rows(len(dots), _STRIP):
+            dots[high:, low:high] = dots[low:high, high:].T
+    return dots, [squares[0], squares[-1]]
 
 
 def centered_rows(
     rows: NDArray[np.float32], center: NDArray[np.float32], directions: bool
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """Rows less the centre, scaled to length 1 if `directions` (rows of zeros stay), and their squared lengths."""
-    out, squares = np.empty(rows.shape, np.float32), np.empty(len(rows))
-    center_rows(rows, center, directions, out, squares)
+    out, squares = np.empty(rows.shape, np.float32), np.zeros(len(rows))
+    center_rows(rows, center, out, squares)
+    if directions:
+        out *= _inverse_lengths(squares)[:, None]
+        squares = np.sign(squares)
     return out, squares
+
+
+def _inverse_lengths(squares: NDArray[np.float64]) -> NDArray[np.float32]:
+    """1 / length of vectors of squared length `squares`; 1 for vectors of zeros."""
+    return (1 / np.sqrt(np.where(squares > 0, squares, 1))).astype(np.float32)
 
 
 @remembered

@@ -12,10 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from projbank.threads import split_rows
+from projbank.threads import run_all, split_rows
 
 BLOCK_BYTES = 32 << 20
 """How many bytes of float32 rows are held at a time where rows are converted or read from disk."""
+
+_LARGE = 1 << 20
+"""Numbers from which a copy is worth starting threads for."""
 
 LARGEST = 1e12
 """Largest root mean square of a column that can be learnt from: sums of squares must fit into float32."""
@@ -29,7 +32,15 @@ def row_blocks(n_rows: int, n_features: int, budget: int = BLOCK_BYTES) -> list[
 
 def read_rows(X: Any, start: int, stop: int) -> NDArray[np.float32]:
     """Rows start:stop as float32 with neighbouring columns adjacent in memory; a view where X already is like that."""
-    block = X[start:stop]
+    return _as_rows(X[start:stop])
+
+
+def read_block(X: Any, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float32]:
+    """Some columns of some rows, as `read_rows`."""
+    return _as_rows(X[slice(*rows), slice(*columns)])
+
+
+def _as_rows(block: Any) -> NDArray[np.float32]:
     if sp.issparse(block):
         block = block.toarray()
     block = np.asarray(block)
@@ -39,10 +50,15 @@ def read_rows(X: Any, start: int, stop: int) -> NDArray[np.float32]:
         return np.ascontiguousarray(block, dtype=np.float32)
 
 
-def take_rows(X: Any, ids: NDArray[np.integer], out: NDArray[np.float32]) -> None:
+def take_rows(X: Any, ids: NDArray[np.integer], out: NDArray[np.float32], n_threads: int = 1) -> None:
     """Copy the rows of the given ascending ids to `out`, few at a time; rows of a file are read in the file's order."""
     if type(X) is np.ndarray and X.dtype == np.float32:
-        np.take(X, ids, axis=0, out=out, mode="clip")  # the one mode that writes straight to `out`
+
+        def take(start: int, stop: int) -> None:
+            np.take(X, ids[start:stop], axis=0, out=out[start:stop], mode="clip")  # this mode writes straight to `out`
+
+        for _ in run_all(take, split_rows(len(ids), 64), n_threads if out.size > _LARGE else 1):
+            pass
         return
     for start, stop in split_rows(len(ids), 8):
         rows = X[ids[start:stop]]
@@ -77,9 +93,10 @@ class ScaledRows:
         self._rows = X
         self._scale = scale.astype(np.float32)
 
-    def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
-        block = self._rows[rows]
-        return (block.toarray() if sp.issparse(block) else np.asarray(block, np.float32)) / self._scale
+    def __getitem__(self, key: Any) -> NDArray[np.float32]:
+        block = self._rows[key]
+        scale = self._scale[key[1]] if isinstance(key, tuple) else self._scale
+        return (block.toarray() if sp.issparse(block) else np.asarray(block, np.float32)) / scale
 
 
 class RepeatedRows:

@@ -35,20 +35,13 @@ def merge_nearest(dots, row_norms, column_norms, first_row, first_column, distan
             worst, worst_id = distances[i, k - 1], ids[i, k - 1]
 
 
-@kernel(
-    "void(Array(float32, 2, 'A', readonly=True), float32[::1], boolean, float32[:, ::1], float64[::1])", reorder=True
-)
-def center_rows(rows, center, directions, out, squares):
-    """Rows less the centre, or those scaled to length 1 (rows of zeros stay), and their squared lengths."""
+@kernel("void(Array(float32, 2, 'A', readonly=True), float32[::1], float32[:, ::1], float64[::1])", reorder=True)
+def center_rows(rows, center, out, squares):
+    """Rows less the centre; their squared lengths are added to `squares`."""
     for i in range(rows.shape[0]):
         total = 0.0
         for j in range(rows.shape[1]):
             value = rows[i, j] - center[j]
             out[i, j] = value
             total += np.float64(value) * np.float64(value)
-        squares[i] = total
-        if directions and total > 0:
-            scale = np.float32(1.0 / np.sqrt(total))
-            for j in range(rows.shape[1]):
-                out[i, j] *= scale
-            squares[i] = 1.0
+        squares[i] += total

@@ -28,7 +28,7 @@ from projbank.progress import progress, say
 from projbank.threads import run_all, split_rows
 from projbank.vectors import take_rows
 
-BATCH = 512
+BATCH = 256
 STEPS_PER_ITERATION = 4
 
 _RATES = (0.06, 0.02)
@@ -137,6 +137,7 @@ def descend(
     seed: int,
     rng: np.random.Generator,
     *,
+    batch: int = BATCH,
     mover: Mover | None = None,
     n_threads: int = 1,
     verbose: int = 0,
@@ -151,6 +152,7 @@ def descend(
     rates : steps; the next is taken when the held-back vectors stop gaining, and after the last learning ends
     max_iter : iterations of 4 mini-batches, at most
     seed, rng : which vectors are held back; draws the mini-batches
+    batch : vectors of a mini-batch
     mover : moves dimensions between the model's groups after each check, and puts off shorter steps meanwhile
 
     Returns
@@ -159,13 +161,13 @@ def descend(
     """
     held, free = hold_back(X.shape[0], seed)
     adam = Adam(model.weights, model.offsets)
-    rows = np.empty((min(BATCH, len(free)), X.shape[1]), np.float32)
+    rows = np.empty((min(batch, len(free)), X.shape[1]), np.float32)
     n_bits = len(model.offsets)
     noises = noise_level(n_bits) * rng.standard_normal((2 * len(rows), n_bits), np.float32)  # a batch takes part of it
 
     def draw() -> NDArray[np.int64]:
         ids = np.sort(rng.choice(free, len(rows), replace=False))
-        take_rows(X, ids, rows)
+        take_rows(X, ids, rows, n_threads)
         return ids
 
     def measure() -> tuple[float, Floats]:
@@ -179,7 +181,7 @@ def descend(
         """A larger batch, and the slopes of its loss in the margins."""
         ids = np.sort(rng.choice(free, n, replace=False))
         seen = np.empty((n, X.shape[1]), np.float32)
-        take_rows(X, ids, seen)
+        take_rows(X, ids, seen, n_threads)
         noise = noise_level(n_bits) * rng.standard_normal((n, n_bits), np.float32)
         return seen, code_loss(model.margins(seen), target.of(ids, seen), n_threads, noise=noise)[1]
 
@@ -236,6 +238,7 @@ def code_loss(F: Floats, target: Floats, n_threads: int = 1, *, noise: Floats | 
     n, d = F.shape
     H, sharpness, balance = np.empty_like(F), np.empty(d, np.float32), np.empty(d)
     workers = n_threads if F.size * n > LARGE else 1
+    blocks = split_rows(d, max(64, -(-d // 8)))
 
     def relax(first: int, last: int) -> None:
         part = slice(first, last)
@@ -245,9 +248,9 @@ def code_loss(F: Floats, target: Floats, n_threads: int = 1, *, noise: Floats | 
         if noise is not None:
             relaxed += noise[:, part]
         H[:, part] = np.tanh(relaxed, out=relaxed)
-        balance[part] = relaxed.mean(axis=0, dtype=np.float64)
+        balance[part] = relaxed.mean(axis=0)
 
-    for _ in run_all(relax, split_rows(d, 128), workers):
+    for _ in run_all(relax, blocks, workers):
         pass
     S, spread = center_pairs(symmetric_product(H, n_threads) / np.float32(d))
     spread = max(spread, 1e-12)
@@ -257,16 +260,21 @@ def code_loss(F: Floats, target: Floats, n_threads: int = 1, *, noise: Floats | 
     pull_to_balance = (balance * (2 / (n * d))).astype(np.float32)
     slopes = np.empty_like(F)
 
-    def chain(start: int, stop: int) -> None:
-        part, relaxed = slopes[start:stop], H[start:stop]
-        np.matmul(pull[start:stop], H, out=part)
-        part += pull_to_balance
+    def chain(rows: slice, columns: slice) -> None:
+        part, relaxed = slopes[rows, columns], H[rows, columns]
+        np.matmul(pull[rows], H[:, columns], out=part)
+        part += pull_to_balance[columns]
         steepness = relaxed * relaxed
         np.subtract(1, steepness, out=steepness)
-        steepness *= sharpness
+        steepness *= sharpness[columns]
         part *= steepness
 
-    for _ in run_all(chain, split_rows(n, 64), workers):
+    whole = slice(None)
+    if d > n:  # BLAS is at its best where the longer side is cut
+        parts = [(whole, slice(*columns)) for columns in blocks]
+    else:
+        parts = [(slice(*rows), whole) for rows in split_rows(n, 128)]
+    for _ in run_all(chain, parts, workers):
         pass
     return float(1 - correlation + np.mean(balance**2)), slopes
 

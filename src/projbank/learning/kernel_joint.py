@@ -22,6 +22,7 @@ from projbank.learning.landmarks import choose_landmarks
 from projbank.learning.target import SimilarityTarget
 from projbank.threads import run_all, split_rows
 
+_BATCH = 512
 _RATES = (0.01, 0.003)
 _RIDGE = 1e-3
 _ROWS = 128
@@ -172,7 +173,9 @@ def learn_bank(
     start = np.ascontiguousarray((matrix @ rows.T).T)
     model = KernelModel(rows, groups, scaling, n_landmarks, start, seed, n_threads)
     rng = np.random.default_rng([seed, 2])
-    curve = joint.descend(X, model, target, _RATES, max_iter, seed, rng, n_threads=n_threads, verbose=verbose)
+    curve = joint.descend(
+        X, model, target, _RATES, max_iter, seed, rng, batch=_BATCH, n_threads=n_threads, verbose=verbose
+    )
     return model.landmarks, *model.coefficients(), curve
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from projbank.threads import run_all, split_rows
 
-_SHARE = 0.15
+_SHARE = 0.1
 _LAST = 0.3
 _SURVEY = (1024, 4096)
 _SLOPES = 1 << 22
@@ -79,8 +79,9 @@ class Mover:
 
         def choose(first: int, last: int) -> None:
             own = dimensions[first:last]
-            pulls = np.abs((rows[:, own] - self._center[own]).T @ slopes)
-            wanted[first:last], steepness[first:last] = pulls.argmax(axis=1), pulls.max(axis=1)
+            pulls = (rows[:, own] - self._center[own]).T @ slopes
+            best = np.abs(pulls, out=pulls).argmax(axis=1)
+            wanted[first:last], steepness[first:last] = best, pulls[np.arange(len(own)), best]
 
         for _ in run_all(choose, split_rows(len(places), _COLUMNS), self._n_threads):
             pass

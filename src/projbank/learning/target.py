@@ -50,7 +50,7 @@ class SimilarityTarget:
         self._center = means.astype(np.float32)
         self._n_threads = n_threads
         self._cosines = cosines
-        self._whole = None if cosines is None else mix(cosines.copy(), self.walk)
+        self._whole = None if cosines is None else mix(cosines.copy(), self.walk, n_threads)
 
     @property
     def kept(self) -> bool:
@@ -61,7 +61,7 @@ class SimilarityTarget:
         """Target of the vectors `ids`, whose values are `rows`: mean 0, deviation 1, diagonal 0; (b, b)."""
         if self._whole is not None:
             return standardise(self._whole[np.ix_(ids, ids)])
-        return mix(self.cosines(ids, rows), self.walk[ids])
+        return mix(self.cosines(ids, rows), self.walk[ids], self._n_threads)
 
     def cosines(self, ids: NDArray[np.int64], rows: Floats | None) -> Floats:
         """Cosines of the vectors `ids`, whose values are `rows`, about the mean; (b, b), to be changed at will."""
@@ -85,11 +85,15 @@ def graded_walk(ids: NDArray[np.int64]) -> sp.csr_array:
     return sp.csr_array(roots @ graph @ roots, dtype=np.float32)
 
 
-def mix(cosines: Floats, walk: sp.csr_array) -> Floats:
+def mix(cosines: Floats, walk: sp.csr_array, n_threads: int = 1) -> Floats:
     """The target of n vectors in place of their cosines (n, n); walk (n, N): their rows of the graph's step."""
     diffusion, transposed = np.empty_like(cosines), walk.T.tocsr()
-    for start, stop in split_rows(len(cosines), 1024):
+
+    def diffuse(start: int, stop: int) -> None:
         diffusion[start:stop] = (walk[start:stop] @ transposed).toarray()
+
+    for _ in run_all(diffuse, split_rows(len(cosines), 512), n_threads):
+        pass
     target = standardise(cosines)
     target *= _COSINE_SHARE
     target += (1 - _COSINE_SHARE) * standardise(diffusion)
