@@ -1,4 +1,4 @@
-from itertools import pairwise
+from itertools import pairwise, product
 
 import h5py
 import numpy as np
@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 
 from projbank.vectors import (
+    FoldedRows,
     ScaledRows,
     check_finite,
     column_statistics,
@@ -65,6 +66,33 @@ def test_scaled_rows(kind):
     np.testing.assert_array_equal(read_rows(rows, 3, 7), X[3:7] / scale.astype(np.float32))
     np.testing.assert_array_equal(read_block(rows, (3, 7), (2, 5)), read_rows(rows, 3, 7)[:, 2:5])
     assert rows.shape == (20, 10)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, np.float64, sp.csr_array])
+@pytest.mark.parametrize(("most", "times"), [(4, 3), (9, 2), (1, 10), (10, 1), (100, 1)])
+def test_folded_rows_are_signed_sums_of_dimensions(kind, most, times):
+    X = np.random.default_rng(0).standard_normal((20, 10)).astype(np.float32)
+    rows = FoldedRows(kind(X), most)
+    m = -(-10 // times)
+    assert rows.shape == (20, m)
+    folded = rows[0:20, 0:m]
+    for j in range(m):  # each sum is that of dimensions j, j + m, ..., under some signs
+        candidates = X[:, j::m] @ np.array(list(product([-1, 1], repeat=X[:, j::m].shape[1]))).T
+        assert np.abs(candidates - folded[:, [j]]).max(axis=0).min() < 1e-5
+    np.testing.assert_array_equal(read_block(rows, (3, 7), (0, m)), folded[3:7])
+    np.testing.assert_array_equal(read_block(rows, (3, 7), (m // 2, m)), folded[3:7, m // 2 :])
+    np.testing.assert_allclose(rows.fold(X.mean(axis=0, dtype=np.float64)), folded.mean(axis=0), atol=1e-6)
+
+
+def test_folded_rows_keep_inner_products():
+    X = np.random.default_rng(1).standard_normal((50, 40_000)).astype(np.float32)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    rows = FoldedRows(X, 16_384)
+    folded = rows[0:50, 0 : rows.shape[1]]
+    errors = (folded @ folded.T - X @ X.T)[np.triu_indices(50, 1)]
+    assert rows.shape[1] == 13_334
+    assert np.sqrt(np.mean(errors**2)) < 1.1 / np.sqrt(13_334)
+    assert abs(errors.mean()) < 4 / np.sqrt(13_334 * len(errors))
 
 
 def test_column_statistics():

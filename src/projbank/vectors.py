@@ -99,6 +99,40 @@ class ScaledRows:
         return (block.toarray() if sp.issparse(block) else np.asarray(block, np.float32)) / scale
 
 
+class FoldedRows:
+    """Rows of X with several dimensions added up to one, under random signs; computed block by block as they are read.
+
+    Inner products of such rows are those of X on average, and differ from them by about |x| |y| / sqrt(dimensions).
+    Dimensions that are added stand far from each other; the signs are the same every time.
+
+    Parameters
+    ----------
+    X : (n, D) array, memory map, sparse matrix, ...
+    most : dimensions to come down to, at most
+    """
+
+    def __init__(self, X: Any, most: int) -> None:
+        self._rows = X
+        self._times = -(-X.shape[1] // most)
+        self.shape: tuple[int, int] = (X.shape[0], -(-X.shape[1] // self._times))
+        signs = np.random.default_rng(0).choice(np.array([-1, 1], np.float32), self._times * self.shape[1])
+        self._signs = signs.reshape(self._times, -1)
+
+    def __getitem__(self, key: tuple[slice, slice]) -> NDArray[np.float32]:
+        rows, (first, last, _) = key[0], key[1].indices(self.shape[1])
+        sums = np.zeros((len(range(self.shape[0])[rows]), last - first), np.float32)
+        for signs, start in zip(self._signs, range(0, self._rows.shape[1], self.shape[1]), strict=True):
+            block = _as_rows(self._rows[rows, start + first : min(start + last, self._rows.shape[1])])
+            sums[:, : block.shape[1]] += block * signs[first : first + block.shape[1]]
+        return sums
+
+    def fold(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A vector (D,), folded alike."""
+        longer = np.zeros(self._signs.shape)
+        longer.reshape(-1)[: len(vector)] = vector
+        return (longer * self._signs).sum(axis=0)
+
+
 class RepeatedRows:
     """Rows of X written several times, one copy behind the other, as they are read.
 

@@ -3,6 +3,7 @@ import pytest
 
 from projbank.learning import target
 from projbank.learning.target import SimilarityTarget, graded_walk, product, standardise, symmetric_product
+from projbank.vectors import FoldedRows
 
 
 def literal_target(X, k):
@@ -70,3 +71,17 @@ def test_products(n, n_threads):
     np.testing.assert_allclose(symmetric_product(A, n_threads), A @ A.T, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(product(A, B, n_threads), A @ B, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(symmetric_product(A, n_threads), symmetric_product(A, 2))
+
+
+def test_long_vectors_are_folded(monkeypatch):
+    X = np.random.default_rng(6).standard_normal((60, 50)).astype(np.float32) + 1
+    means = X.mean(axis=0, dtype=np.float64)
+    rows = FoldedRows(X, 20)
+    ids = np.arange(60)
+    expected = SimilarityTarget(rows[0:60, 0 : rows.shape[1]], rows.fold(means), 7)
+    exact = SimilarityTarget(X, means, 7)
+    monkeypatch.setattr(target, "_DIMENSIONS", 20)
+    found = SimilarityTarget(X, means, 7)
+    np.testing.assert_array_equal(found.of(ids, X), expected.of(ids, None))
+    np.testing.assert_array_equal(found.cosines(ids, X), expected.cosines(ids, None))
+    assert (found.of(ids, X) != exact.of(ids, X)).any()

@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 
 from projbank.neighbors import centered_rows, nearest_neighbors
 from projbank.threads import run_all, split_rows
+from projbank.vectors import FoldedRows
 
 KEPT = 8_192
 """Samples up to which all cosines and the target are kept (half a GiB); above, those of a batch are computed anew."""
 
 _COSINE_SHARE = np.float32(0.1)
 _DECAY = 6.0
+_DIMENSIONS = 32_768
+"""Longer vectors are folded to so many dimensions before cosines are taken: the error is .006, about."""
 LARGE = 1 << 26
 """Multiplications from which a product is worth starting threads for."""
 
@@ -43,8 +46,12 @@ class SimilarityTarget:
     ) -> None:
         n_samples = X.shape[0]
         cosines = np.empty((n_samples, n_samples), np.float32) if n_samples <= KEPT else None
+        rows, center = X, means
+        if X.shape[1] > _DIMENSIONS:
+            rows = FoldedRows(X, _DIMENSIONS)
+            center = rows.fold(means)
         ids = nearest_neighbors(
-            X, n_neighbors, means, directions=True, gram=cosines, n_threads=n_threads, verbose=verbose
+            rows, n_neighbors, center, directions=True, gram=cosines, n_threads=n_threads, verbose=verbose
         )
         self.walk = graded_walk(ids)
         self._center = means.astype(np.float32)
