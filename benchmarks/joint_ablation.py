@@ -99,9 +99,10 @@ def variants(deviations: Any, n_bits: int) -> Iterator[tuple[str, dict[str, Any]
     }
     yield "as it is", {}, {}
     yield "nothing learnt (random signs)", {"solver": "random"}, {}
-    yield "moving: none (as before)", {}, {"moving._LAST": 0.0}
+    yield "moving: none", {}, {"moving._LAST": 0.0}
     yield "moving: 5 % of the weights at a time", {}, {"moving._SHARE": 0.05}
-    yield "moving: for .7 of the iterations, 10 % at a time", {}, {"moving._LAST": 0.7, "moving._SHARE": 0.1}
+    yield "moving: 20 % of the weights at a time", {}, {"moving._SHARE": 0.2}
+    yield "moving: for .7 of the iterations", {}, {"moving._LAST": 0.7}
     yield "moving: judged by 512 vectors", {}, {"moving._SURVEY": (512, 512)}
     yield "grouping: one learnt group per dimension", {"grouping": "learnt"}, {}
     yield "grouping: learnt, the best of all bits", {}, {"groups._CANDIDATES": (n_bits, n_bits)}
@@ -121,6 +122,8 @@ def variants(deviations: Any, n_bits: int) -> Iterator[tuple[str, dict[str, Any]
     yield "target: about 10 neighbours (decay 10)", {}, {"target._DECAY": 10.0}
     yield "target: neighbours weigh alike", {}, {"target._DECAY": 0.0}
     yield "target: 30 neighbours that weigh alike", {"n_neighbors": 30}, {"target._DECAY": 0.0}
+    yield "target: vectors folded to half their length", {}, {"target._DIMENSIONS": len(deviations) // 2}
+    yield "target: vectors folded to a quarter", {}, {"target._DIMENSIONS": len(deviations) // 4}
     yield "objective: no balance", {}, {"joint.code_loss": altered_loss(balance=0)}
     yield "objective: no noise", {}, {"joint._NOISE": 0.0}
     yield (
@@ -132,6 +135,7 @@ def variants(deviations: Any, n_bits: int) -> Iterator[tuple[str, dict[str, Any]
     yield "objective: tanh three times as steep", {}, {"joint.code_loss": altered_loss(sharpness=3)}
     yield "objective: straight-through bits", {}, {"joint.code_loss": altered_loss(straight_through=True)}
     yield "objective: bits decorrelated", {}, {"joint.code_loss": altered_loss(decorrelate=1)}
+    yield "course: batches of 512", {}, {"joint.BATCH": 512}
     yield "course: batches of 1,024", {}, {"joint.BATCH": 1024}
     yield "course: twice the iterations", {"max_iter": 140}, {"joint._PATIENCE": 20}
     yield "all dimensions standardised", {"standardize": True}, {}

@@ -89,7 +89,9 @@ def learn(
     mover = None
     if deviations is not None:
         mover = Mover(bank, means, deviations, max_iter, n_threads)
-    curve = descend(X, bank, target, _RATES, max_iter, seed, rng, mover=mover, n_threads=n_threads, verbose=verbose)
+    curve = descend(
+        X, bank, target, _RATES, max_iter, seed, rng, batch=BATCH, mover=mover, n_threads=n_threads, verbose=verbose
+    )
     return bank.labels, bank.unit * bank.weights, bank.biases(), curve
 
 
@@ -137,7 +139,7 @@ def descend(
     seed: int,
     rng: np.random.Generator,
     *,
-    batch: int = BATCH,
+    batch: int,
     mover: Mover | None = None,
     n_threads: int = 1,
     verbose: int = 0,
