@@ -241,3 +241,7 @@ def test_margins_have_deviation_one_and_queries_are_their_tanh():
     np.testing.assert_allclose(bank.query_values(X), np.tanh(margins), rtol=1e-6)
     plain = ProjectionBank(24, solver="paper", n_neighbors=20, max_iter=3).fit(X)
     np.testing.assert_array_equal(plain.query_values(X), plain.decision_function(X))
+
+
+def test_batches_are_smaller_where_bits_are_many():
+    assert [joint.batch_size(n_bits) for n_bits in (7, 2048, 2560, 4096, 100_000)] == [512, 512, 409, 256, 256]

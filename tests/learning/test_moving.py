@@ -55,7 +55,7 @@ def literal_move(bank, rows, slopes, means, deviations, share, fewest):
     ("n_bits", "n_features", "n_assign"), [(5, 61, None), (1, 9, None), (7, 40, 3), (30, 60, None)]
 )
 def test_moves_agree_with_the_literal_ones(n_bits, n_features, n_assign, n_threads, monkeypatch):
-    monkeypatch.setattr(moving, "_SHARE", 0.5)
+    monkeypatch.setattr(moving, "_SHARE", (0.5, 0.5))
     monkeypatch.setattr(moving, "_COLUMNS", 7)
     rng = np.random.default_rng(n_bits)
     rows = rng.standard_normal((12, n_features)).astype(np.float32) * rng.uniform(0.5, 2, n_features).astype(np.float32)

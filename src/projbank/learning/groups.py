@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from projbank.grouping import separate_labels
 from projbank.kernels.groups import score_candidates
-from projbank.learning.joint import Adam, code_loss
+from projbank.learning.joint import Adam, batch_size, code_loss
 from projbank.learning.target import SimilarityTarget, product, standardise
 from projbank.threads import run_all, split_rows
 from projbank.vectors import row_blocks, take_rows
@@ -29,7 +29,7 @@ _SAMPLES = 4096
 _SAMPLE_BYTES = 1 << 29
 _COMPONENTS = 64
 _RIDGE = 1.0
-_STEPS, _BATCH, _RATE = 100, 128, 0.03
+_STEPS, _RATE = 100, 0.03
 _CANDIDATES = (128, 16)
 _COLUMNS = 4096
 
@@ -155,8 +155,9 @@ def _learn_directions(hidden: Floats, wanted: Floats, n_bits: int, rng: np.rando
     directions = rng.standard_normal((n_bits, hidden.shape[1]), dtype=np.float32)
     offsets = np.zeros(n_bits, np.float32)
     adam = Adam(directions, offsets)
+    batch = min(batch_size(n_bits) // 2, len(hidden))
     for _ in range(_STEPS):
-        ids = rng.choice(len(hidden), min(_BATCH, len(hidden)), replace=False)
+        ids = rng.choice(len(hidden), batch, replace=False)
         rows = hidden[ids]
         margins = product(rows, directions.T, n_threads) - offsets
         _, slopes = code_loss(margins, standardise(wanted[np.ix_(ids, ids)]), n_threads)

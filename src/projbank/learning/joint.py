@@ -28,7 +28,8 @@ from projbank.progress import progress, say
 from projbank.threads import run_all, split_rows
 from projbank.vectors import take_rows
 
-BATCH = 256
+_BATCH = (256, 512)
+_MARGINS = 1 << 20
 STEPS_PER_ITERATION = 4
 
 _RATES = (0.06, 0.02)
@@ -89,8 +90,9 @@ def learn(
     mover = None
     if deviations is not None:
         mover = Mover(bank, means, deviations, max_iter, n_threads)
+    batch = batch_size(n_bits)
     curve = descend(
-        X, bank, target, _RATES, max_iter, seed, rng, batch=BATCH, mover=mover, n_threads=n_threads, verbose=verbose
+        X, bank, target, _RATES, max_iter, seed, rng, batch=batch, mover=mover, n_threads=n_threads, verbose=verbose
     )
     return bank.labels, bank.unit * bank.weights, bank.biases(), curve
 
@@ -279,6 +281,12 @@ def code_loss(F: Floats, target: Floats, n_threads: int = 1, *, noise: Floats | 
     for _ in run_all(chain, parts, workers):
         pass
     return float(1 - correlation + np.mean(balance**2)), slopes
+
+
+def batch_size(n_bits: int) -> int:
+    """Vectors of a mini-batch: 512, and fewer where bits are many, which cost more and tell each pair better."""
+    least, most = _BATCH
+    return max(least, min(most, _MARGINS // n_bits))
 
 
 def noise_level(n_bits: int) -> np.float32:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from projbank.threads import run_all, split_rows
 
-_SHARE = 0.1
+_SHARE = (0.1, 0.15)
+_SHARE_BITS = 300
 _LAST = 0.3
 _SURVEY = (1024, 4096)
 _SLOPES = 1 << 22
@@ -100,7 +101,8 @@ class Mover:
         """
         labels, n_bits = self._bank.labels.reshape(-1), len(self._bank.offsets)
         matters = np.where(self._deviations > 0, np.abs(self._bank.weights) * self._deviations, np.inf).reshape(-1)
-        places = np.argsort(matters, kind="stable")[: int(_SHARE * len(matters))]
+        share = max(_SHARE[0], min(_SHARE[1], _SHARE_BITS / n_bits))  # where bits are many, a move costs more
+        places = np.argsort(matters, kind="stable")[: int(share * len(matters))]
         places = places[np.isfinite(matters[places])]
         _, first = np.unique(places % len(self._center), return_index=True)
         places = places[np.sort(first)]
