@@ -80,6 +80,17 @@ def test_a_large_mean_does_not_blur_the_distances(small_blocks):
     np.testing.assert_array_equal(nearest_neighbors(far, 5, far.mean(axis=0)), expected)
 
 
+@pytest.mark.parametrize("power", [-80, 70])
+def test_directions_do_not_depend_on_the_scale(power):
+    X = np.random.default_rng(5).standard_normal((60, 20)).astype(np.float32)
+    expected = np.empty((60, 60), np.float32)
+    ids = nearest_neighbors(X, 5, X.mean(axis=0), directions=True, gram=expected)
+    scaled, gram = X * np.float32(2.0**power), np.empty((60, 60), np.float32)
+    center = X.mean(axis=0) * np.float32(2.0**power)
+    np.testing.assert_array_equal(nearest_neighbors(scaled, 5, center, directions=True, gram=gram), ids)
+    np.testing.assert_array_equal(gram, expected)
+
+
 def test_inner_products_are_handed_over(small_blocks):
     X = np.random.default_rng(2).standard_normal((37, 11)).astype(np.float32)
     gram = np.full((37, 37), np.nan, np.float32)

@@ -56,6 +56,7 @@ def nearest_neighbors(
     distances = np.full((n_rows, n_neighbors), np.inf, np.float32)
     ids = np.full((n_rows, n_neighbors), np.iinfo(np.int64).max, np.int64)
     origin = np.zeros(n_features, np.float32) if center is None else center.astype(np.float32)
+    scale = _scale(X, origin) if directions else np.float32(1)
     tiles = split_rows(n_rows, _TILE)
     pairs = [(some, others) for i, some in enumerate(tiles) for others in tiles[i:]]
 
@@ -77,7 +78,7 @@ def nearest_neighbors(
         progress("nearest neighbours", len(pairs) * n_ranges, verbose) as advance,
     ):
         for some, others in pairs:
-            dots, squares = _inner_products(X, some, others, origin, n_threads, advance)
+            dots, squares = _inner_products(X, some, others, origin, scale, n_threads, advance)
             if directions:
                 dots *= _inverse_lengths(squares[0])[:, None]
                 dots *= _inverse_lengths(squares[1])
@@ -96,10 +97,11 @@ def _inner_products(
     some: tuple[int, int],
     others: tuple[int, int],
     center: NDArray[np.float32],
+    scale: np.float32,
     n_threads: int,
     advance: Callable[[int], None],
 ) -> tuple[NDArray[np.float32], list[NDArray[np.float64]]]:
-    """Inner products of the centred rows of two ranges, and the squared lengths of the rows of each."""
+    """Inner products of the centred and scaled rows of two ranges, and the squared lengths of the rows of each."""
     sides = [some] if some == others else [some, others]
     lengths = [stop - start for start, stop in sides]
     buffers = [np.empty(length * min(_COLUMNS, X.shape[1]), np.float32) for length in lengths]
@@ -109,7 +111,7 @@ def _inner_products(
     def read(side: int, columns: tuple[int, int], panel: NDArray[np.float32], low: int, high: int) -> None:
         start = sides[side][0]
         rows = read_block(X, (start + low, start + high), columns)
-        center_rows(rows, center[slice(*columns)], panel[low:high], squares[side][low:high])
+        center_rows(rows, center[slice(*columns)], scale, panel[low:high], squares[side][low:high])
 
     def multiply(left: NDArray[np.float32], right: NDArray[np.float32], low: int, high: int) -> None:
         strip = left[low:high]
@@ -138,12 +140,20 @@ def _inner_products(
     return dots, [squares[0], squares[-1]]
 
 
+def _scale(X: Any, center: NDArray[np.float32]) -> np.float32:
+    """Power of two that brings centred values near 1, judged by some rows: no inner product of them underflows."""
+    starts = np.unique(np.linspace(0, X.shape[0] - 1, 16).astype(np.int64)).tolist()
+    rows = (read_block(X, (start, start + 1), (0, X.shape[1])) for start in starts)
+    size = max(float(np.abs(row - center).max()) for row in rows)
+    return np.float32(2.0 ** -np.round(np.log2(size))) if size > 0 else np.float32(1)
+
+
 def centered_rows(
     rows: NDArray[np.float32], center: NDArray[np.float32], directions: bool
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """Rows less the centre, scaled to length 1 if `directions` (rows of zeros stay), and their squared lengths."""
     out, squares = np.empty(rows.shape, np.float32), np.zeros(len(rows))
-    center_rows(rows, center, out, squares)
+    center_rows(rows, center, np.float32(1), out, squares)
     if directions:
         out *= _inverse_lengths(squares)[:, None]
         squares = np.sign(squares)

@@ -35,13 +35,15 @@ def merge_nearest(dots, row_norms, column_norms, first_row, first_column, distan
             worst, worst_id = distances[i, k - 1], ids[i, k - 1]
 
 
-@kernel("void(Array(float32, 2, 'A', readonly=True), float32[::1], float32[:, ::1], float64[::1])", reorder=True)
-def center_rows(rows, center, out, squares):
-    """Rows less the centre; their squared lengths are added to `squares`."""
+@kernel(
+    "void(Array(float32, 2, 'A', readonly=True), float32[::1], float32, float32[:, ::1], float64[::1])", reorder=True
+)
+def center_rows(rows, center, scale, out, squares):
+    """Rows less the centre, times a scale; their squared lengths are added to `squares`."""
     for i in range(rows.shape[0]):
         total = 0.0
         for j in range(rows.shape[1]):
-            value = rows[i, j] - center[j]
+            value = (rows[i, j] - center[j]) * scale
             out[i, j] = value
             total += np.float64(value) * np.float64(value)
         squares[i] += total
