@@ -47,7 +47,8 @@ class RetrievalScorer:
         found = without_self(self._search(estimator, X, queries, k + 1), queries)
         if y is None:
             n_threads = thread_count(getattr(estimator, "n_jobs", None))
-            return neighbor_recall(found, nearest_neighbors(X, k, n_threads=n_threads)[queries])
+            rows = X.to_numpy() if hasattr(X, "to_numpy") else X
+            return neighbor_recall(found, nearest_neighbors(rows, k, n_threads=n_threads)[queries])
         labels = np.asarray(y)
         return precision_at_k(found, labels, labels[queries], k)
 
