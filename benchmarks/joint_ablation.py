@@ -99,10 +99,10 @@ def variants(deviations: Any, n_bits: int) -> Iterator[tuple[str, dict[str, Any]
     }
     yield "as it is", {}, {}
     yield "nothing learnt (random signs)", {"solver": "random"}, {}
-    yield "moving: none", {}, {"moving._LAST": 0.0}
+    yield "moving: none", {}, {"moving._LAST": (0.0, 0.0)}
     yield "moving: 5 % of the weights at a time", {}, {"moving._SHARE": (0.05, 0.05)}
     yield "moving: 10 % of the weights at a time", {}, {"moving._SHARE": (0.1, 0.1)}
-    yield "moving: for .7 of the iterations", {}, {"moving._LAST": 0.7}
+    yield "moving: for 1/7 of the iterations", {}, {"moving._LAST": (1 / 7, 1 / 7)}
     yield "moving: judged by 512 vectors", {}, {"moving._SURVEY": (512, 512)}
     yield "grouping: one learnt group per dimension", {"grouping": "learnt"}, {}
     yield "grouping: learnt, the best of all bits", {}, {"groups._CANDIDATES": (n_bits, n_bits)}
@@ -135,6 +135,8 @@ def variants(deviations: Any, n_bits: int) -> Iterator[tuple[str, dict[str, Any]
     yield "objective: tanh three times as steep", {}, {"joint.code_loss": altered_loss(sharpness=3)}
     yield "objective: straight-through bits", {}, {"joint.code_loss": altered_loss(straight_through=True)}
     yield "objective: bits decorrelated", {}, {"joint.code_loss": altered_loss(decorrelate=1)}
+    yield "course: batches without neighbours", {}, {"batches._NEIGHBORS": 0}
+    yield "course: batches with 7 neighbours of each", {}, {"batches._NEIGHBORS": 7}
     yield "course: batches of 256", {}, {"joint._BATCH": (256, 256)}
     yield "course: batches of 1,024", {}, {"joint._BATCH": (1024, 1024)}
     yield "course: twice the iterations", {"max_iter": 140}, {"joint._PATIENCE": 20}

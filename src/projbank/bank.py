@@ -55,7 +55,7 @@ class ProjectionBank(BankCoder):
     lam : float
         Weight of the pair loss against the regulariser (paper's solver).
     max_iter : int
-        Iterations: steps of gradient descent ("paper"), or rounds of 4 mini-batches ("joint", which stops
+        Iterations: steps of gradient descent ("paper"), or rounds of 8 mini-batches ("joint", which stops
         earlier when held-back vectors gain no more).
     tol : float
         A group stops when its loss per pair changes by less than this (paper's solver).

@@ -83,18 +83,25 @@ def test_moves_agree_with_the_literal_ones(n_bits, n_features, n_assign, n_threa
 @pytest.mark.parametrize(
     ("n_bits", "n_features", "n_free", "expected"),
     [
-        (500, 32_000, 9000, 4096),
-        (2000, 32_000, 9000, 2097),
+        (500, 32_000, 9000, 2048),
+        (2000, 32_000, 9000, 2048),
+        (3000, 32_000, 9000, 1398),
         (4000, 32_000, 9000, 1048),
         (8000, 64_000, 9000, 2000),
         (8000, 64_000, 1500, 1500),
-        (1000, 64_000, 9000, 2097),  # half a GiB
+        (1000, 128_000, 9000, 1048),  # half a GiB
         (64_000, 512_000, 9000, 1024),
     ],
 )
 def test_few_and_many_bits_are_judged_by_more_vectors(n_bits, n_features, n_free, expected):
     bank = SimpleNamespace(labels=None, weights=None, offsets=np.zeros(n_bits, np.float32))
     assert Mover(bank, np.zeros(n_features), np.ones(n_features), 70).survey_size(n_free) == expected
+
+
+@pytest.mark.parametrize(("n_bits", "expected"), [(7, 40), (1000, 40), (2000, 21), (4000, 10), (100_000, 10)])
+def test_dimensions_move_less_often_where_bits_are_many(n_bits, expected):
+    bank = SimpleNamespace(labels=None, weights=None, offsets=np.zeros(n_bits, np.float32))
+    assert Mover(bank, np.zeros(9), np.ones(9), 70).last == expected
 
 
 def test_only_learnt_groups_change():
@@ -129,6 +136,6 @@ def test_moving_helps_digits_that_were_not_learnt_from(monkeypatch):
         return np.mean(digits[900:][nearest_neighbors(bits, 20)] == digits[900:, None])
 
     moved = [precision(seed) for seed in range(3)]
-    monkeypatch.setattr(moving, "_LAST", 0.0)
+    monkeypatch.setattr(moving, "_LAST", (0.0, 0.0))
     stayed = [precision(seed) for seed in range(3)]
     assert np.mean(moved) > np.mean(stayed)

@@ -7,6 +7,7 @@ T of `projbank.learning.target`, minimised is
     1 - corr(S, T) + mean over bits of (mean of h)^2
 
 over the pairs of the batch, by Adam, with hand-written gradients on the coding kernels: coding stays one pass over x.
+In a batch vectors come with some of their neighbours (`projbank.learning.batches`).
 Where groups are learnt, dimensions that have come to weigh little move to bits that want them more
 (`projbank.learning.moving`). Part of the training vectors is held back; the step is shortened, and then learning ends,
 when their true codes stop following their target better.
@@ -22,6 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from projbank.coding import Bank
 from projbank.kernels.encode import transposed_product, transposed_rows
+from projbank.learning.batches import NeighborBatches
 from projbank.learning.moving import Mover
 from projbank.learning.target import LARGE, SimilarityTarget, center_pairs, symmetric_product
 from projbank.progress import progress, say
@@ -30,7 +32,7 @@ from projbank.vectors import take_rows
 
 _BATCH = (256, 512)
 _MARGINS = 1 << 20
-STEPS_PER_ITERATION = 4
+STEPS_PER_ITERATION = 8
 
 _RATES = (0.06, 0.02)
 _NOISE = 0.5
@@ -39,7 +41,6 @@ _DECAYS = (0.9, 0.999)
 _HELD = 256
 _HELD_SHARE = 10
 _FEW = 200
-_CHECK_EVERY = 2
 _PATIENCE = 2
 _LEAST_GAIN = 2e-4
 _NEAREST = 10
@@ -154,7 +155,7 @@ def descend(
     model : what is learnt; in the end its margins have deviation 1, about
     target : similarities of the training vectors
     rates : steps; the next is taken when the held-back vectors stop gaining, and after the last learning ends
-    max_iter : iterations of 4 mini-batches, at most
+    max_iter : iterations of 8 mini-batches, at most; the held-back vectors judge after each
     seed, rng : which vectors are held back; draws the mini-batches
     batch : vectors of a mini-batch
     mover : moves dimensions between the model's groups after each check, and puts off shorter steps meanwhile
@@ -167,10 +168,11 @@ def descend(
     adam = Adam(model.weights, model.offsets)
     rows = np.empty((min(batch, len(free)), X.shape[1]), np.float32)
     n_bits = len(model.offsets)
+    batches = NeighborBatches(target.walk, free, rng)
     noises = noise_level(n_bits) * rng.standard_normal((2 * len(rows), n_bits), np.float32)  # a batch takes part of it
 
     def draw() -> NDArray[np.int64]:
-        ids = np.sort(rng.choice(free, len(rows), replace=False))
+        ids = batches.draw(len(rows))
         take_rows(X, ids, rows, n_threads)
         return ids
 
@@ -202,13 +204,13 @@ def descend(
                 losses.append(loss)
             curve.append(float(np.mean(losses)))
             advance(1)
-            if len(held) and (t + 1) % _CHECK_EVERY == 0:
+            if len(held):
                 verdict = referee.judge()
                 say(f"iteration {t + 1}: loss {curve[-1]:.4f}; {verdict}", verbose)
                 if referee.n_shortened == len(rates):
                     say(f"stopped after {t + 1} iterations: the held-back vectors gain no more", verbose)
                     break
-                if mover is not None and t + 1 < mover.last:
+                if mover is not None and t < mover.last:
                     places = mover.move(*survey(mover.survey_size(len(free))))
                     adam.forget(places)
                     referee.wait()

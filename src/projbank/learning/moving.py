@@ -17,8 +17,9 @@ from projbank.threads import run_all, split_rows
 
 _SHARE = (0.1, 0.15)
 _SHARE_BITS = 300
-_LAST = 0.3
-_SURVEY = (1024, 4096)
+_LAST = (1 / 7, 4 / 7)
+_LAST_BITS = 600
+_SURVEY = (1024, 2048)
 _SLOPES = 1 << 22
 _BITS_PER_VECTOR = 4
 _SURVEY_BYTES = 1 << 29
@@ -44,7 +45,7 @@ class Mover:
     ----------
     bank : what is learnt
     means, deviations : (D,) of the data
-    max_iter : iterations of the learner, at most; dimensions move in the first third, so that weights can settle
+    max_iter : iterations of the learner, at most; dimensions move after the first `last`, so that weights can settle
     """
 
     def __init__(
@@ -55,7 +56,8 @@ class Mover:
         max_iter: int,
         n_threads: int = 1,
     ) -> None:
-        self.last = round(_LAST * max_iter)
+        share = max(_LAST[0], min(_LAST[1], _LAST_BITS / len(bank.offsets)))  # moves cost more where bits are many
+        self.last = round(share * max_iter)
         self._bank, self._n_threads = bank, n_threads
         self._center = means.astype(np.float32)
         self._deviations = deviations.astype(np.float32)
