@@ -4,6 +4,7 @@ import faiss
 import nanopq
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.optimize
 import sklearn.decomposition
 
@@ -277,6 +278,19 @@ def test_learnt_circulant_objective_is_the_matrix_formula_and_falls():
         B[:, :n_bits] = np.where(unpack(method.transform(X), n_bits), height, -height)
         expected = reference.circulant_objective(flipped, B, method.filter_.astype(float), 1.0) / 40
         np.testing.assert_allclose(curve[-1], expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("shape", "rank"), [((1, 1), 1), ((7, 30), 7), ((30, 7), 7), ((24, 24), 24), ((24, 24), 20)])
+def test_the_nearest_rotation_is_the_polar_factor(shape, rank):
+    rng = np.random.default_rng(shape[0])
+    matrix = rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
+    rotation = nearest_rotation(matrix.astype(np.float32)).astype(float)
+    short = rotation if shape[0] <= shape[1] else rotation.T
+    np.testing.assert_allclose(short @ short.T, np.eye(len(short)), atol=1e-5)
+    if rank == min(shape):
+        np.testing.assert_allclose(rotation, scipy.linalg.polar(matrix)[0], atol=1e-4)
+    nuclear = np.linalg.svd(matrix, compute_uv=False).sum()
+    np.testing.assert_allclose(np.sum(rotation * matrix), nuclear, rtol=1e-5)  # no rotation has more
 
 
 def test_rotation_learning_is_the_sources_step_and_ends_no_worse_than_faiss():
