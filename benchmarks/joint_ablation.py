@@ -125,13 +125,10 @@ def variants(deviations: Any, n_bits: int) -> Iterator[tuple[str, dict[str, Any]
     yield "target: vectors folded to half their length", {}, {"target._DIMENSIONS": len(deviations) // 2}
     yield "target: vectors folded to a quarter", {}, {"target._DIMENSIONS": len(deviations) // 4}
     yield "objective: no balance", {}, {"joint.code_loss": altered_loss(balance=0)}
-    yield "objective: no noise", {}, {"joint._NOISE": 0.0}
-    yield (
-        "objective: no noise, half the step (as before noise)",
-        {},
-        {"joint._NOISE": 0.0, "joint._RATES": (0.03, 0.01)},
-    )
-    yield "objective: noise of deviation 1", {}, {"joint._NOISE": 1.0}
+    yield "objective: no noise", {"noise": 0.0}, {}
+    yield "objective: no noise, half the step (as before noise)", {"noise": 0.0}, {"joint._RATES": (0.03, 0.01)}
+    yield "objective: noise of deviation .2", {"noise": 0.2}, {}
+    yield "objective: noise of deviation 1", {"noise": 1.0}, {}
     yield "objective: tanh three times as steep", {}, {"joint.code_loss": altered_loss(sharpness=3)}
     yield "objective: straight-through bits", {}, {"joint.code_loss": altered_loss(straight_through=True)}
     yield "objective: bits decorrelated", {}, {"joint.code_loss": altered_loss(decorrelate=1)}

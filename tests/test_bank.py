@@ -203,6 +203,7 @@ def test_overflowing_sums_of_finite_values_are_no_error():
         ({"lam": float("nan")}, "Got nan"),
         ({"max_iter": 0}, "'max_iter'"),
         ({"tol": -1}, "'tol'"),
+        ({"noise": -0.1}, "'noise'"),
         ({"init": "magic"}, "'leading', 'equal', 'random'"),
         ({"kmeans_iter": 0}, "'kmeans_iter'"),
         ({"n_jobs": 0}, "'n_jobs'"),

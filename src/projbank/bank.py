@@ -16,7 +16,7 @@ from projbank.learning import joint, paper
 from projbank.learning.target import SimilarityTarget
 from projbank.modelfile import ModelFileError
 from projbank.neighbors import neighbor_graph
-from projbank.params import check_choice
+from projbank.params import check_choice, check_positive
 from projbank.progress import say
 from projbank.threads import thread_count
 from projbank.vectors import RepeatedRows, ScaledRows, column_statistics, nonzeros_per_row
@@ -57,6 +57,9 @@ class ProjectionBank(BankCoder):
     max_iter : int
         Iterations: steps of gradient descent ("paper"), or rounds of 8 mini-batches ("joint", which stops
         earlier when held-back vectors gain no more).
+    noise : float
+        Deviation of the noise on relaxed bits, in those of their margins, against learning vectors by heart (joint
+        solver; less below 256 bits). With less of it codes follow finer neighbourhoods: better for small classes.
     tol : float
         A group stops when its loss per pair changes by less than this (paper's solver).
     init : {"leading", "equal", "random"}
@@ -114,6 +117,7 @@ class ProjectionBank(BankCoder):
         n_neighbors: int = 100,
         lam: float = 1.0,
         max_iter: int = 70,
+        noise: float = 0.5,
         tol: float = 1e-6,
         init: str = "leading",
         standardize: bool = False,
@@ -129,6 +133,7 @@ class ProjectionBank(BankCoder):
         self.n_neighbors = n_neighbors
         self.lam = lam
         self.max_iter = max_iter
+        self.noise = noise
         self.tol = tol
         self.init = init
         self.standardize = standardize
@@ -181,6 +186,7 @@ class ProjectionBank(BankCoder):
                 means,
                 deviation=deviation,
                 n_bits=n_bits,
+                noise=self.noise,
                 signs=signs,
                 deviations=None if signs is None else deviations,  # groups that were not learnt stay as they are
                 **settings,
@@ -216,6 +222,7 @@ class ProjectionBank(BankCoder):
     def _check_parameters(self) -> None:
         check_choice(self, "solver", self.solver, SOLVERS)
         self._check_shared_parameters(learnt=self.solver == "joint")
+        check_positive(self, "noise", self.noise, zero=True)
 
     def _derive(self) -> None:
         """Set what follows from the learnt arrays."""

@@ -39,6 +39,14 @@ def test_soft_banks(projbank, digits):
     np.testing.assert_array_equal(load(digits / "b").labels_, bank.labels_)
 
 
+def test_noise_is_for_linear_banks(projbank, digits):
+    assert projbank(*quick(digits, "-b", 16, "--noise", 0.2))[0] == 0
+    assert load(digits / "b").noise == 0.2
+    code, _, err = projbank(*quick(digits, "-b", 16, "--noise", 0.2, "--kernel", "poly"))
+    assert code == 2
+    assert "--noise is not for a kernel bank" in err
+
+
 def test_kernel_banks(projbank, digits):
     words = ["-b", 16, "--kernel", "poly", "--basis", 50, "--degree", 2]
     assert projbank(*quick(digits, *words))[0] == 0

@@ -64,6 +64,13 @@ def test_a_loss_of_many_margins_is_the_same_on_any_threads_and_equal_margins_hav
 
 def test_short_codes_have_less_noise():
     assert [joint.noise_level(n_bits) for n_bits in (16, 64, 256, 8000)] == [0.125, 0.25, 0.5, 0.5]
+    assert [joint.noise_level(n_bits, 0.2) for n_bits in (64, 8000)] == pytest.approx([0.1, 0.2])
+
+
+def test_with_less_noise_training_vectors_are_followed_more_closely():
+    X = clustered(np.random.default_rng(11), 400, 128)
+    ends = [ProjectionBank(32, n_neighbors=20, noise=noise).fit(X).loss_curve_[-3:].mean() for noise in (0, 0.5, 2.0)]
+    assert ends[0] < ends[1] < ends[2]
 
 
 def test_the_loss_falls_and_unseen_digits_are_found_better_than_by_a_random_bank():

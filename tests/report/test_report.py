@@ -11,7 +11,7 @@ from matplotlib.figure import Figure as Canvas
 
 from projbank.experiments.results import read_results
 from projbank.report import markdown, paper, plots, sections, write_documents, write_report
-from projbank.report.claims import joint_sentence, retrieval_verdicts, soft_verdicts
+from projbank.report.claims import joint_sentence, retrieval_verdicts, sensitivity_verdicts, soft_verdicts
 from projbank.report.content import Cell, mark_best, with_spread
 from projbank.report.study import Mean, SetInfo, read_study
 from projbank.report.tables import area_table, kept_table, retrieval_table
@@ -179,6 +179,25 @@ def made_up_set(values):
         for (method, n_bits), value in values.items()
     ]
     return one
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome", "matters"),
+    [
+        ({0.001: 0.30, 1.0: 0.35, 100.0: 0.31}, "agrees", True),
+        ({0.001: 0.35, 1.0: 0.30, 100.0: 0.31}, "differs", True),
+        ({0.001: 0.352, 1.0: 0.35, 100.0: 0.35}, "differs", False),
+    ],
+)
+def test_lambda_has_a_best_range_only_where_it_matters(values, outcome, matters):
+    one = made_up_set({})
+    one.records["sensitivity"] = [
+        {"method": "bpb", "n_bits": 80, "params": {"lam": lam}, "seed": 0, "bits": 80, "precision": {"50": value}}
+        for lam, value in values.items()
+    ]
+    (found,) = sensitivity_verdicts(one, 50)
+    assert found.outcome == outcome
+    assert ("does not matter" in found.evidence) is not matters
 
 
 def test_verdicts_follow_the_figures():

@@ -79,6 +79,9 @@ def fit(
     neighbors: Annotated[int, typer.Option("--neighbors", "-k", help="Neighbours that count as similar.")] = 100,
     lam: Annotated[float, typer.Option(help="Weight of the pair loss (paper's solver).")] = 1.0,
     max_iter: Annotated[int, typer.Option(help="Iterations of learning.")] = 70,
+    noise: Annotated[
+        float | None, typer.Option(help="Noise while learning (joint solver); less for small classes. Default: 0.5.")
+    ] = None,
     init: Annotated[Init, typer.Option(help="Start of a group's weights (paper's solver).")] = Init.leading,
     standardize: Annotated[
         bool | None, typer.Option("--standardize", help="Divide each dimension by its deviation first.")
@@ -126,6 +129,7 @@ def fit(
     where_given = {
         "--solver": ("solver", solver and solver.value),
         "--assign": ("n_assign", assign),
+        "--noise": ("noise", noise),
         "--standardize": ("standardize", standardize),
         "--basis": ("n_basis", basis),
         "--degree": ("degree", degree),

@@ -17,7 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from projbank.grouping import separate_labels
 from projbank.kernels.groups import score_candidates
-from projbank.learning.joint import Adam, batch_size, code_loss
+from projbank.learning.adam import Adam
+from projbank.learning.joint import batch_size, code_loss
 from projbank.learning.target import SimilarityTarget, product, standardise
 from projbank.threads import run_all, split_rows
 from projbank.vectors import row_blocks, take_rows

@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from projbank.coding import Bank
 from projbank.kernels.encode import transposed_product, transposed_rows
+from projbank.learning.adam import Adam
 from projbank.learning.batches import NeighborBatches
 from projbank.learning.moving import Mover
 from projbank.learning.target import LARGE, SimilarityTarget, center_pairs, symmetric_product
@@ -35,9 +36,9 @@ _MARGINS = 1 << 20
 STEPS_PER_ITERATION = 8
 
 _RATES = (0.06, 0.02)
-_NOISE = 0.5
+NOISE = 0.5
+"""Deviation of the noise on relaxed bits, in those of their margins."""
 _FULL_NOISE_BITS = 256
-_DECAYS = (0.9, 0.999)
 _HELD = 256
 _HELD_SHARE = 10
 _FEW = 200
@@ -59,6 +60,7 @@ def learn(
     n_bits: int,
     max_iter: int,
     seed: int,
+    noise: float = NOISE,
     signs: Floats | None = None,
     deviations: NDArray[np.float64] | None = None,
     n_threads: int = 1,
@@ -73,7 +75,7 @@ def learn(
     target : similarities of the training vectors
     means : (D,) means of the data
     deviation : root mean square of the centred data: the unit of the weights
-    n_bits, max_iter, seed : see `ProjectionBank`
+    n_bits, max_iter, seed, noise : see `ProjectionBank`
     signs : where the weights start, shaped as labels; random if not given
     deviations : (D,) of the data, where dimensions may leave their groups for others (`projbank.learning.moving`)
 
@@ -93,7 +95,18 @@ def learn(
         mover = Mover(bank, means, deviations, max_iter, n_threads)
     batch = batch_size(n_bits)
     curve = descend(
-        X, bank, target, _RATES, max_iter, seed, rng, batch=batch, mover=mover, n_threads=n_threads, verbose=verbose
+        X,
+        bank,
+        target,
+        _RATES,
+        max_iter,
+        seed,
+        rng,
+        batch=batch,
+        noise=noise,
+        mover=mover,
+        n_threads=n_threads,
+        verbose=verbose,
     )
     return bank.labels, bank.unit * bank.weights, bank.biases(), curve
 
@@ -143,6 +156,7 @@ def descend(
     rng: np.random.Generator,
     *,
     batch: int,
+    noise: float = NOISE,
     mover: Mover | None = None,
     n_threads: int = 1,
     verbose: int = 0,
@@ -158,6 +172,7 @@ def descend(
     max_iter : iterations of 8 mini-batches, at most; the held-back vectors judge after each
     seed, rng : which vectors are held back; draws the mini-batches
     batch : vectors of a mini-batch
+    noise : see `ProjectionBank`
     mover : moves dimensions between the model's groups after each check, and puts off shorter steps meanwhile
 
     Returns
@@ -169,7 +184,8 @@ def descend(
     rows = np.empty((min(batch, len(free)), X.shape[1]), np.float32)
     n_bits = len(model.offsets)
     batches = NeighborBatches(target.walk, free, rng)
-    noises = noise_level(n_bits) * rng.standard_normal((2 * len(rows), n_bits), np.float32)  # a batch takes part of it
+    level = noise_level(n_bits, noise)
+    noises = level * rng.standard_normal((2 * len(rows), n_bits), np.float32)  # a batch takes part of it
 
     def draw() -> NDArray[np.int64]:
         ids = batches.draw(len(rows))
@@ -180,16 +196,16 @@ def descend(
         """Loss of a mini-batch, and its slopes in the margins."""
         ids = draw()
         start = rng.integers(len(rows) + 1)
-        noise = noises[start : start + len(rows)]
-        return code_loss(model.margins(rows), target.of(ids, rows), n_threads, noise=noise)
+        part = noises[start : start + len(rows)]
+        return code_loss(model.margins(rows), target.of(ids, rows), n_threads, noise=part)
 
     def survey(n: int) -> tuple[Floats, Floats]:
         """A larger batch, and the slopes of its loss in the margins."""
         ids = np.sort(rng.choice(free, n, replace=False))
         seen = np.empty((n, X.shape[1]), np.float32)
         take_rows(X, ids, seen, n_threads)
-        noise = noise_level(n_bits) * rng.standard_normal((n, n_bits), np.float32)
-        return seen, code_loss(model.margins(seen), target.of(ids, seen), n_threads, noise=noise)[1]
+        own = level * rng.standard_normal((n, n_bits), np.float32)
+        return seen, code_loss(model.margins(seen), target.of(ids, seen), n_threads, noise=own)[1]
 
     with threadpool_limits(1, user_api="blas"), progress("learning together", max_iter, verbose) as advance:
         referee = _Referee(X, held, target, model)
@@ -291,9 +307,9 @@ def batch_size(n_bits: int) -> int:
     return max(least, min(most, _MARGINS // n_bits))
 
 
-def noise_level(n_bits: int) -> np.float32:
-    """Deviation of the noise on relaxed bits: 1/2, and less for short codes, where no other bits make up for it."""
-    return np.float32(_NOISE * min(1.0, np.sqrt(n_bits / _FULL_NOISE_BITS)))
+def noise_level(n_bits: int, noise: float = NOISE) -> np.float32:
+    """Deviation of the noise on relaxed bits: less for short codes, where no other bits make up for it."""
+    return np.float32(noise * min(1.0, np.sqrt(n_bits / _FULL_NOISE_BITS)))
 
 
 def hold_back(n_samples: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -425,26 +441,3 @@ def _nearest(similarities: Floats) -> NDArray[np.int64]:
     """Ids of each vector's nearest, itself left out."""
     without_self = similarities - 2 * np.eye(len(similarities), dtype=np.float32) * (np.abs(similarities).max() + 1)
     return np.argsort(-without_self, axis=1, kind="stable")[:, : min(_NEAREST, len(similarities) - 1)]
-
-
-class Adam:
-    """Adam (Kingma and Ba 2015) on arrays that it changes in place."""
-
-    def __init__(self, *arrays: Floats) -> None:
-        self._arrays = arrays
-        self._moments = [(np.zeros_like(array), np.zeros_like(array)) for array in arrays]
-        self._time = 0
-
-    def forget(self, places: NDArray[np.int64]) -> None:
-        """Forget the course of some places of the first array, which begin anew."""
-        for moment in self._moments[0]:
-            moment.reshape(-1)[places] = 0
-
-    def step(self, rate: float, *slopes: Floats) -> None:
-        """Step against the slopes, one for each array."""
-        self._time += 1
-        for array, (first, second), slope in zip(self._arrays, self._moments, slopes, strict=True):
-            first += (1 - _DECAYS[0]) * (slope - first)
-            second += (1 - _DECAYS[1]) * (slope * slope - second)
-            scale = rate / (1 - _DECAYS[0] ** self._time)
-            array -= scale * first / (np.sqrt(second / (1 - _DECAYS[1] ** self._time)) + 1e-12)
