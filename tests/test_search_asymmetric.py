@@ -40,6 +40,20 @@ def test_search_is_exact_for_the_rounded_margins(case, query_bits, n_jobs, monke
     np.testing.assert_array_equal(scores, (expected * scale[:, None]).astype(np.float32))
 
 
+@pytest.mark.parametrize("rerank", [None, "asymmetric"])
+def test_an_index_that_was_not_told_the_length_of_codes_finds_the_same(case, rerank):
+    index, margins = case
+    untold = HammingIndex(index.codes)
+    for found, expected in zip(
+        untold.search(margins, 50, rerank=rerank), index.search(margins, 50, rerank=rerank), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(ValueError, match="must be margins of shape"):
+        untold.search(margins[:, : 8 * (index.codes.shape[1] - 1)])
+    with pytest.raises(ValueError, match="must be margins of shape"):
+        index.search(margins[:, :-1])
+
+
 def test_own_ids_and_ties():
     rng = np.random.default_rng(0)
     codes, own = pack(rng.random((200, 9)) < 0.5), rng.permutation(10**5)[:200] * 10**4

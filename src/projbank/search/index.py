@@ -33,7 +33,7 @@ class HammingIndex:
     ids : int64 (n,), optional
         Own ids, distinct and not negative; by default 0, 1, 2 ...
     n_bits : int, optional
-        Length of a code; by default 8 times the bytes of one.
+        Length of a code; by default 8 times the bytes of one, and margins may then lack up to 7 bits, which count 0.
 
     Notes
     -----
@@ -58,6 +58,7 @@ class HammingIndex:
         if n_bits is not None:
             n_bits = check_int(self, "n_bits", n_bits, 1, MAX_BITS)
         array = np.empty((0, (int(n_bits or 0) + 7) // 8), np.uint8) if codes is None else check_codes(codes, n_bits)
+        self._may_lack = 0 if n_bits else 7
         self._n_bits = check_int(self, "n_bits", n_bits or 8 * array.shape[1], 1, MAX_BITS)
         self._codes = np.ascontiguousarray(clear_padding(array, self._n_bits))
         self._count = len(array)
@@ -227,12 +228,13 @@ class HammingIndex:
             raise TypeError(
                 f"queries must be packed codes (uint8) or margins (floats). Got dtype {array.dtype} instead."
             )
-        if array.ndim != 2 or array.shape[1] != self._n_bits:
+        lacking = self._n_bits - array.shape[1] if array.ndim == 2 else -1
+        if not 0 <= lacking <= self._may_lack:
             raise ValueError(f"queries must be margins of shape (n, {self._n_bits}). Got shape {array.shape}.")
         with np.errstate(over="ignore"):
             array = array.astype(np.float32, copy=False)
         check_finite(array, name="queries")
-        return array
+        return np.pad(array, ((0, 0), (0, lacking))) if lacking else array
 
     def _rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows at which the given ids, all of them present, are stored."""
