@@ -94,14 +94,15 @@ def test_moves_agree_with_the_literal_ones(n_bits, n_features, n_assign, n_threa
     ],
 )
 def test_few_and_many_bits_are_judged_by_more_vectors(n_bits, n_features, n_free, expected):
-    bank = SimpleNamespace(labels=None, weights=None, offsets=np.zeros(n_bits, np.float32))
+    bank = SimpleNamespace(labels=np.zeros(1, np.int32), weights=None, offsets=np.zeros(n_bits, np.float32))
     assert Mover(bank, np.zeros(n_features), np.ones(n_features), 70).survey_size(n_free) == expected
 
 
-@pytest.mark.parametrize(("n_bits", "expected"), [(7, 40), (1000, 40), (2000, 21), (4000, 10), (100_000, 10)])
-def test_dimensions_move_less_often_where_bits_are_many(n_bits, expected):
-    bank = SimpleNamespace(labels=None, weights=None, offsets=np.zeros(n_bits, np.float32))
-    assert Mover(bank, np.zeros(9), np.ones(9), 70).last == expected
+@pytest.mark.parametrize(("n_bits", "expected"), [(7, 40), (1000, 40), (2000, 21), (2048, 21), (2049, 10), (8000, 10)])
+def test_dimensions_move_less_often_where_bits_are_many_or_serve_several(n_bits, expected):
+    for shape, moves in (((9,), expected), ((2, 9), 10)):
+        bank = SimpleNamespace(labels=np.zeros(shape, np.int32), weights=None, offsets=np.zeros(n_bits, np.float32))
+        assert Mover(bank, np.zeros(9), np.ones(9), 70).last == moves
 
 
 def test_only_learnt_groups_change():

@@ -19,6 +19,7 @@ _SHARE = (0.1, 0.15)
 _SHARE_BITS = 300
 _LAST = (1 / 7, 4 / 7)
 _LAST_BITS = 600
+_MANY_BITS = 2048
 _SURVEY = (1024, 2048)
 _SLOPES = 1 << 22
 _BITS_PER_VECTOR = 4
@@ -56,8 +57,9 @@ class Mover:
         max_iter: int,
         n_threads: int = 1,
     ) -> None:
-        share = max(_LAST[0], min(_LAST[1], _LAST_BITS / len(bank.offsets)))  # moves cost more where bits are many
-        self.last = round(share * max_iter)
+        n_bits, least, most = len(bank.offsets), *_LAST
+        often = bank.labels.ndim == 1 and n_bits <= _MANY_BITS  # else moves cost more, and more of them win nothing
+        self.last = round((max(least, min(most, _LAST_BITS / n_bits)) if often else least) * max_iter)
         self._bank, self._n_threads = bank, n_threads
         self._center = means.astype(np.float32)
         self._deviations = deviations.astype(np.float32)
