@@ -15,7 +15,6 @@ when their true codes stop following their target better.
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Protocol
 
 import numpy as np
@@ -200,18 +199,12 @@ def descend(
         part = noises[start : start + len(rows)]
         return code_loss(model.margins(rows), target.of(ids, rows), n_threads, noise=part)
 
-    @functools.cache
-    def survey_space(n: int) -> tuple[Floats, Floats]:
-        """Memory of a survey's rows and noise; mapping it anew takes longer than filling it."""
-        return np.empty((n, X.shape[1]), np.float32), np.empty((n, n_bits), np.float32)
-
     def survey(n: int) -> tuple[Floats, Floats]:
         """A larger batch, and the slopes of its loss in the margins."""
         ids = np.sort(rng.choice(free, n, replace=False))
-        seen, own = survey_space(n)
+        seen = np.empty((n, X.shape[1]), np.float32)
         take_rows(X, ids, seen, n_threads)
-        rng.standard_normal(dtype=np.float32, out=own)
-        own *= level
+        own = level * rng.standard_normal((n, n_bits), np.float32)
         return seen, code_loss(model.margins(seen), target.of(ids, seen), n_threads, noise=own)[1]
 
     with threadpool_limits(1, user_api="blas"), progress("learning together", max_iter, verbose) as advance:
