@@ -1,7 +1,7 @@
 """Mini-batches of vectors that come with some of their neighbours.
 
-Of many vectors a random few are rarely near each other: in a batch of 512 out of 5,000, a vector meets a tenth of its
-neighbours, and hardly any of the nearest ones, which tell most about where codes should agree.
+Of many vectors a random few are rarely near each other: in a batch of 512 out of 5,000, a vector meets about one of its
+ten nearest, which tell most about where codes should agree.
 """
 
 from __future__ import annotations
