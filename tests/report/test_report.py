@@ -11,10 +11,17 @@ from matplotlib.figure import Figure as Canvas
 
 from projbank.experiments.results import read_results
 from projbank.report import markdown, paper, plots, sections, write_documents, write_report
-from projbank.report.claims import joint_sentence, retrieval_verdicts, sensitivity_verdicts, soft_verdicts
+from projbank.report.claims import (
+    cost_verdicts,
+    joint_sentence,
+    pair_error_verdicts,
+    retrieval_verdicts,
+    sensitivity_verdicts,
+    soft_verdicts,
+)
 from projbank.report.content import Cell, mark_best, with_spread
 from projbank.report.study import Mean, SetInfo, read_study
-from projbank.report.tables import area_table, kept_table, retrieval_table
+from projbank.report.tables import area_table, cost_table, kept_table, retrieval_table
 
 
 def test_results_are_drawn_again_without_the_data(folder, tmp_path):
@@ -345,7 +352,7 @@ def test_legends_fit_their_figures(length):
 
 def test_the_joint_banks_own_groups_are_not_called_hard():
     one = made_up_set({})
-    common = {"protocol": {"training": 50}, "n_bits": 10}
+    common = {"protocol": {"training": 50}, "n_bits": 10, "seed": 0}
     one.records["soft"] = [
         common | {"method": method, "params": params, "precision": {"50": value}}
         for method, params, value in (
@@ -357,13 +364,109 @@ def test_the_joint_banks_own_groups_are_not_called_hard():
         )
     ]
     found = one.soft_and_hard(50)
-    assert {key: values[10] for key, values in found.items()} == {
+    assert {key: values[10].value for key, values in found.items()} == {
         ("bpb", False): 0.1,
         ("bpb", True): 0.2,
         ("joint", False): 0.3,
         ("joint", True): 0.4,
     }
     assert all("joint" not in verdict.statement for verdict in soft_verdicts(one, 50))
+
+
+def over_seeds(word, values, **fixed):
+    """Records of one method and length, a seed each."""
+    common = {"method": "bpb", "n_bits": 80, "bits": 80, "params": {}, "protocol": {"training": 50}} | fixed
+    return [common | {"seed": seed, word: value} for seed, value in enumerate(values)]
+
+
+def drawn_lines(figure):
+    """Points of the lines of a plot by their labels, and the lengths of their error bars."""
+    canvas = Canvas()
+    figure.draw(canvas)
+    bars = {
+        bar.get_label(): [np.ptp(part[:, 1]) for part in bar[2][0].get_segments()] for bar in canvas.axes[0].containers
+    }
+    lines = {line.get_label(): line.get_xydata() for line in canvas.axes[0].lines}
+    lines |= {bar.get_label(): bar[0].get_xydata() for bar in canvas.axes[0].containers}
+    return lines, bars
+
+
+def test_pair_errors_are_means_over_seeds():
+    one, errors = made_up_set({}), np.array([0.2, 0.5, 0.4])
+    one.records["pair-error"] = over_seeds("pair_error", errors)
+    one.records["pair-error"] += over_seeds("pair_error", [0.36, 0.38, 0.4], method="original", n_bits=None)
+    (verdict,) = pair_error_verdicts(one)
+    assert (verdict.outcome, verdict.evidence) == ("agrees", "one bit .380; BPB D/8 .367.")
+    lines, bars = drawn_lines(plots.pair_error_figure(one))
+    np.testing.assert_allclose(lines["BPB"], [[80, errors.mean()]])
+    np.testing.assert_allclose(bars["BPB"], 2 * errors.std(ddof=1))
+
+
+def test_lambda_is_judged_by_means_over_seeds():
+    one = made_up_set({})
+    one.records["sensitivity"] = [
+        record
+        for lam, values in ((0.001, (0.5, 0.1)), (1.0, (0.35, 0.35)))
+        for record in over_seeds("precision", [{"50": value} for value in values], params={"lam": lam})
+    ]
+    (verdict,) = sensitivity_verdicts(one, 50)
+    assert verdict.outcome == "agrees"
+    (figure,) = plots.varied_figures(one, 50)
+    lines, bars = drawn_lines(figure)
+    np.testing.assert_allclose(lines["BPB"], [[0.001, 0.3], [1.0, 0.35]])
+    np.testing.assert_allclose(bars["BPB"], [2 * np.std([0.5, 0.1], ddof=1), 0], atol=1e-12)
+
+
+def test_soft_and_hard_groups_are_compared_on_the_same_seeds():
+    one, protocol = made_up_set({}), {"queries": 10, "training": 50, "k": [50]}
+    soft = [{"50": value} for value in (0.3, 0.4)]
+    hard = [{"50": value} for value in (0.2, 0.3, 0.9)]  # retrieval has one seed more
+    one.records["soft"] = over_seeds("precision", soft, params={"grouping": "soft"}, protocol=protocol)
+    one.records[""] = over_seeds("precision", hard, protocol=protocol)
+    (verdict,) = soft_verdicts(one, 50)
+    assert verdict.evidence == "soft less hard: D/8 +0.100."
+    lines, _ = drawn_lines(plots.soft_figure(one, 50))
+    np.testing.assert_allclose(lines["BPB, hard groups"], [[80, 0.25]])
+
+
+def test_curves_are_means_over_seeds_of_the_longest_codes():
+    one = made_up_set({})
+    precision = [[1.0, 0.5, 0.2], [0.8, 0.3, 0.2]]
+    one.records["pr-curves"] = over_seeds("precision", precision, recall=[0.1, 0.4, 1.0])
+    one.records["pr-curves"] += over_seeds("precision", [[0.0] * 3], recall=[0.1, 0.4, 1.0], n_bits=40)
+    figure = plots.curves_figure(one)
+    lines, _ = drawn_lines(figure)
+    np.testing.assert_allclose(lines["BPB"], [[0.1, 0.9], [0.4, 0.4], [1.0, 0.2]])
+    assert figure.title.endswith("80 bits")
+
+
+def test_cost_is_the_least_of_all_seeds_everywhere():
+    one = made_up_set({})
+    one.records["cost"] = [
+        record | {"training_seconds": 1e3 * record["coding_seconds"], "model_bytes": 10}
+        for method, least in (("bpb", 0.001), ("cbe", 0.003), ("bpbc", 0.002))
+        for record in over_seeds(
+            "coding_seconds", [2 * least, least, 9 * least], method=method, protocol={"training": 50, "coded": 8}
+        )
+    ]
+    (row,) = [row for row in cost_table(one, "coding ms").rows if row[0].text == "BPB"]
+    fastest, _, training = cost_verdicts(one)
+    lines, _ = drawn_lines(plots.coding_figure(one))
+    assert row[1].value == pytest.approx(1.0)
+    assert fastest.evidence == "ms per vector: BPBC 2, CBE 3, BPB 1."
+    assert training.evidence == "s: BPBC 2, CBE 3, BPB 1."
+    np.testing.assert_allclose(lines["BPB"], [[80, 1.0]])
+
+
+@pytest.mark.parametrize(("seeds", "said"), [((1, 1), "one seed"), ((3, 3), "3 seeds"), ((1, 3), "1 to 3 seeds")])
+def test_the_number_of_seeds_is_told(seeds, said):
+    one = made_up_set({})
+    one.records["soft"] = [
+        record
+        for n, method in zip(seeds, ("bpb", "kbpb-rbf"), strict=True)
+        for record in over_seeds("precision", [{"50": 0.3}] * n, method=method)
+    ]
+    assert sections._setting(one, "soft") == f"X: 50 training vectors, {said}."
 
 
 def test_the_documents_are_those_of_the_records():

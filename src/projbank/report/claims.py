@@ -176,13 +176,8 @@ def cost_verdicts(one: SetInfo) -> list[Verdict]:
     ratios = one.ratios("cost")
     if not ratios:
         return []
-    coding, training = {}, {}
-    for method in one.methods("cost"):
-        for record in one.plain(method, "cost"):
-            coding[method, one.ratio(record["n_bits"])] = 1e3 * record["coding_seconds"]
-            training[method, one.ratio(record["n_bits"])] = record["training_seconds"]
     last, first = min(ratios), max(ratios)
-    at_last = {m: coding[m, last] for m in one.methods("cost") if (m, last) in coding}
+    at_last = {m: 1e3 * s for m in one.methods("cost") if (s := one.cost(m, last, "coding_seconds")) is not None}
     rivals = {m: ms for m, ms in at_last.items() if m not in ("joint",)}
     verdicts = [
         _compare(
@@ -193,16 +188,16 @@ def cost_verdicts(one: SetInfo) -> list[Verdict]:
             "ms per vector: " + ", ".join(f"{method_name(m)} {ms:.3g}" for m, ms in at_last.items()) + ".",
         )
     ]
-    if ("bpb", first) in coding and ("bpb", last) in coding:
-        growth = coding["bpb", last] / coding["bpb", first]
+    short = one.cost("bpb", first, "coding_seconds")
+    if short is not None and "bpb" in at_last:
         verdicts.append(
             Verdict(
                 "BPB's coding time does not depend on the number of bits.",
-                AGREES if growth < 1.5 else DIFFERS,
-                f"{coding['bpb', first]:.3g} ms at D/{first}, {coding['bpb', last]:.3g} ms at D/{last}.",
+                AGREES if at_last["bpb"] < 1.5 * (1e3 * short) else DIFFERS,
+                f"{1e3 * short:.3g} ms at D/{first}, {at_last['bpb']:.3g} ms at D/{last}.",
             )
         )
-    at_last_training = {m: training[m, last] for m in one.methods("cost") if (m, last) in training}
+    at_last_training = {m: s for m in one.methods("cost") if (s := one.cost(m, last, "training_seconds")) is not None}
     verdicts.append(
         _compare(
             "Training BPB takes somewhat longer than CBE and less than BPBC.",
@@ -250,7 +245,7 @@ def action_verdicts(one: SetInfo) -> list[Verdict]:
 def pair_error_verdicts(one: SetInfo) -> list[Verdict]:
     """The paper's statement about pairwise error."""
     whole = mean_of(one.plain("original", "pair-error"), "pair_error")
-    bank = {one.ratio(r["n_bits"]): r["pair_error"] for r in one.plain("bpb", "pair-error")}
+    bank = {one.ratio(bits): mean.value for bits, mean in one.pair_errors("bpb").items()}
     statement = "Bits of small groups make fewer pairwise errors than one bit of all dimensions (up to D/8)."
     medium = {ratio: error for ratio, error in bank.items() if ratio is not None and ratio >= 8}
     if whole is None or not medium:
@@ -265,7 +260,7 @@ def sensitivity_verdicts(one: SetInfo, k: int) -> list[Verdict]:
     verdicts = []
     lam, basis = one.varied("lam", k), one.varied("n_basis", k)
     for method in one.methods("sensitivity"):
-        by_lam = lam.get(method)
+        by_lam = {value: mean.value for value, mean in lam.get(method, {}).items()}
         if by_lam:
             best = max(by_lam, key=lambda value: by_lam[value])
             inside = [value for lam_value, value in by_lam.items() if 0.1 <= lam_value <= 10]
@@ -280,7 +275,7 @@ def sensitivity_verdicts(one: SetInfo, k: int) -> list[Verdict]:
                     f"{'' if matters else ', so lambda does not matter here'}.",
                 )
             )
-        by_n = basis.get(method, {})
+        by_n = {n: mean.value for n, mean in basis.get(method, {}).items()}
         large = [value for n, value in by_n.items() if n >= 1000]
         if len(large) > 1:
             change = max(large) - min(large)
@@ -303,9 +298,9 @@ def soft_verdicts(one: SetInfo, k: int) -> list[Verdict]:
         if method == "joint":  # not the paper's
             continue
         values = {
-            (soft, one.ratio(bits) or 0): value
+            (soft, one.ratio(bits) or 0): mean.value
             for soft in (True, False)
-            for bits, value in lines.get((method, soft), {}).items()
+            for bits, mean in lines.get((method, soft), {}).items()
         }
         both = sorted({r for s, r in values if s} & {r for s, r in values if not s}, reverse=True)
         medium, extreme = [r for r in both if r >= 8], [r for r in both if r < 8]

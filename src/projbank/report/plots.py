@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Mapping
 from html import escape
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from projbank.report.content import Figure
-from projbank.report.study import SetInfo, mean_of, method_name
+from projbank.report.study import Mean, SetInfo, mean_of, method_name
 
 INK = "#010203"
 """Colour of text and axes; on the page it becomes the page's own text colour."""
@@ -49,13 +52,13 @@ def precision_figure(one: SetInfo, k: int) -> Figure | None:
     ratios = one.ratios()
     lines = {}
     for method in DRAWN:
-        points = [(one.bits(r), mean) for r in ratios if (mean := one.precision(method, r, k)) is not None]
+        points = {one.bits(r): mean for r in ratios if (mean := one.precision(method, r, k)) is not None}
         if points and method != "original":
             lines[method] = points
     floats = one.precision("original", None, k)
     if not lines or len(ratios) < 2:
         return None
-    counts = {mean.n for points in lines.values() for _, mean in points}
+    counts = {mean.n for points in lines.values() for mean in points.values()}
     is_mixed = 1 in counts and len(counts) > 1
 
     def draw(figure: Any) -> None:
@@ -63,12 +66,7 @@ def precision_figure(one: SetInfo, k: int) -> Figure | None:
         if floats is not None:
             axes.axhline(floats.value, **style("original"), label="Original floats")
         for method, points in lines.items():
-            bits, values = [b for b, _ in points], [mean.value for _, mean in points]
-            spread = [mean.spread for _, mean in points]
-            hollow = [is_mixed and mean.n == 1 for _, mean in points]
-            solid, look = [not alone for alone in hollow], style(method)
-            axes.errorbar(bits, values, spread, capsize=2, label=method_name(method), markevery=solid, **look)
-            axes.plot(bits, values, markevery=hollow, **look | {"linestyle": "", "markerfacecolor": "none"})
+            _means_line(axes, points, method_name(method), style(method), mark_single=is_mixed)
         _bits_axis(axes, [one.bits(r) for r in ratios])
         axes.set_ylabel(f"precision at {k}")
         _legend(axes)
@@ -123,9 +121,10 @@ def coding_figure(one: SetInfo) -> Figure | None:
     """Coding time against the length."""
     lines = {}
     for method in one.methods("cost"):
-        found = {r["n_bits"]: 1e3 * r["coding_seconds"] for r in one.plain(method, "cost") if r["n_bits"]}
+        times = {one.bits(ratio): one.cost(method, ratio, "coding_seconds") for ratio in one.ratios("cost")}
+        found = [(bits, 1e3 * seconds) for bits, seconds in times.items() if seconds is not None]
         if found:
-            lines[method] = sorted(found.items())
+            lines[method] = found
     if not lines:
         return None
 
@@ -142,9 +141,7 @@ def coding_figure(one: SetInfo) -> Figure | None:
 
 def pair_error_figure(one: SetInfo) -> Figure | None:
     """Average pairwise error of the bits against that of one bit of all dimensions."""
-    lines = {
-        m: _by_bits(one.plain(m, "pair-error"), "pair_error") for m in one.methods("pair-error") if m != "original"
-    }
+    lines = {m: one.pair_errors(m) for m in one.methods("pair-error") if m != "original"}
     whole = mean_of(one.plain("original", "pair-error"), "pair_error")
     if not any(lines.values()):
         return None
@@ -155,8 +152,8 @@ def pair_error_figure(one: SetInfo) -> Figure | None:
             axes.axhline(whole.value, **style("original"), label="one bit of all dimensions")
         for method, points in lines.items():
             if points:
-                axes.plot(*zip(*points, strict=True), label=method_name(method), **style(method))
-        _bits_axis(axes, sorted({bits for points in lines.values() for bits, _ in points}))
+                _means_line(axes, points, method_name(method), style(method))
+        _bits_axis(axes, sorted({bits for points in lines.values() for bits in points}))
         axes.set_ylabel("share of wrong pairs")
         _legend(axes)
 
@@ -164,21 +161,22 @@ def pair_error_figure(one: SetInfo) -> Figure | None:
 
 
 def curves_figure(one: SetInfo) -> Figure | None:
-    """Precision-recall curves at the longest codes."""
-    lines = {}
+    """Precision-recall curves at the longest codes: means over seeds after the same numbers of results."""
+    lines, longest = {}, 0
     for method in DRAWN:
         records = one.plain(method, "pr-curves")
-        if records:
-            lines[method] = max(records, key=lambda r: r["n_bits"] or 0)
+        n_bits = max((r["n_bits"] or 0 for r in records), default=0)
+        same = [r for r in records if (r["n_bits"] or 0) == n_bits]
+        if same:
+            lines[method] = [np.mean([r[axis] for r in same], axis=0) for axis in ("recall", "precision")]
+            longest = max(longest, n_bits)
     if not lines:
         return None
-    longest = max((r["n_bits"] or 0) for r in lines.values())
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        for method, record in lines.items():
-            look = style(method) | {"marker": ""}
-            axes.plot(record["recall"], record["precision"], label=method_name(method), **look)
+        for method, (recall, precision) in lines.items():
+            axes.plot(recall, precision, label=method_name(method), **style(method) | {"marker": ""})
         axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, None))
         _legend(axes)
 
@@ -192,7 +190,7 @@ def varied_figures(one: SetInfo, k: int) -> list[Figure]:
     return [_varied(one, word, title, lines, k) for word, title, lines in found if lines]
 
 
-def _varied(one: SetInfo, word: str, title: str, lines: dict[str, dict[float, float]], k: int) -> Figure:
+def _varied(one: SetInfo, word: str, title: str, lines: dict[str, dict[float, Mean]], k: int) -> Figure:
     floats = one.precision("original", None, k)
 
     def draw(figure: Any) -> None:
@@ -200,7 +198,7 @@ def _varied(one: SetInfo, word: str, title: str, lines: dict[str, dict[float, fl
         if floats is not None:
             axes.axhline(floats.value, **style("original"), label="Original floats")
         for method, values in lines.items():
-            axes.plot(list(values), list(values.values()), label=method_name(method), **style(method))
+            _means_line(axes, values, method_name(method), style(method))
         axes.set(xscale="log", xlabel=title, ylabel=f"precision at {k}")
         _legend(axes)
 
@@ -222,7 +220,7 @@ def soft_figure(one: SetInfo, k: int) -> Figure | None:
                 "markerfacecolor": "none" if is_soft else None,
             }
             label = f"{method_name(method)}, {'soft' if is_soft else 'hard'} groups"
-            axes.plot(list(values), list(values.values()), label=label, **look)
+            _means_line(axes, values, label, look)
         _bits_axis(axes, sorted({bits for values in lines.values() for bits in values}))
         axes.set_ylabel(f"precision at {k}")
         _legend(axes)
@@ -304,6 +302,19 @@ def _as_element(text: str, title: str) -> str:
     return text.replace("<svg ", f'<svg role="img" aria-label="{escape(title, quote=True)}" ', 1)
 
 
+def _means_line(
+    axes: Any, points: Mapping[Any, Mean], label: str, look: dict[str, Any], *, mark_single: bool = False
+) -> None:
+    """Means over seeds with their deviations; `mark_single`: those of one seed are hollow."""
+    xs, values = list(points), [mean.value for mean in points.values()]
+    spreads = [mean.spread for mean in points.values()]
+    hollow = [mark_single and mean.n == 1 for mean in points.values()]
+    solid = [not alone for alone in hollow]
+    axes.errorbar(xs, values, spreads, capsize=2, label=label, markevery=solid, **look)
+    if any(hollow):
+        axes.plot(xs, values, markevery=hollow, **look | {"linestyle": "", "markerfacecolor": "none"})
+
+
 def _bits_axis(axes: Any, bits: list[int]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(bits, [f"{b:,}" for b in bits])
@@ -324,10 +335,3 @@ def _legend(axes: Any) -> None:
             return
         legend.remove()
         n_columns -= 1
-
-
-def _by_bits(records: list[dict[str, Any]], word: str) -> list[tuple[int, float]]:
-    values: dict[int, list[float]] = {}
-    for record in records:
-        values.setdefault(record["n_bits"], []).append(record[word])
-    return [(bits, sum(found) / len(found)) for bits, found in sorted(values.items())]

@@ -213,9 +213,11 @@ def _machines(study: Study) -> Section:
 def _setting(one: SetInfo, protocol: str) -> str:
     """How much data a protocol was run on."""
     records = one.good(protocol)
-    seeds = len(set().union(*map(seeds_of, records)))
+    cells = Counter((r["method"], r["n_bits"], str(sorted(r["params"].items()))) for r in records)
+    least, most = min(cells.values()), max(cells.values())
+    seeds = "one seed" if most == 1 else f"{most} seeds" if least == most else f"{least} to {most} seeds"
     training = records[0]["protocol"]["training"]
-    return f"{one.title}: {training:,} training vectors, {'one seed' if seeds == 1 else f'{seeds} seeds'}."
+    return f"{one.title}: {training:,} training vectors, {seeds}."
 
 
 def _sources(one: SetInfo, protocol: str) -> list[Part]:

@@ -123,6 +123,10 @@ class SetInfo:
         """Accuracy of a linear SVM at D / bits, or of a method of fixed length."""
         return mean_of(without_repeats(self.at_length(method, ratio, "action")), "accuracy")
 
+    def cost(self, method: str, ratio: int | None, word: str) -> float | None:
+        """Bytes or seconds at D / bits, the least of all seeds: what other work on the machine added is no cost."""
+        return min((record[word] for record in self.at_length(method, ratio, "cost")), default=None)
+
     def seeds(self, method: str, ratio: int) -> set[int]:
         """Seeds for which the precision of a method was measured at D / bits."""
         return set().union(*(seeds_of(r) for r in self.plain(method) if self.ratio(r["n_bits"]) == ratio))
@@ -140,30 +144,37 @@ class SetInfo:
                 groups.setdefault(json.dumps(record["params"], sort_keys=True), []).append(record)
         return max(groups.values(), key=len, default=[])
 
-    def varied(self, word: str, k: int) -> dict[str, dict[float, float]]:
-        """Mean precision of the sensitivity protocol: method, then value of the parameter `word`."""
-        found: dict[str, dict[float, list[float]]] = {}
+    def pair_errors(self, method: str) -> dict[int, Mean]:
+        """Pairwise error by bits."""
+        found: dict[int, list[Record]] = {}
+        for record in self.plain(method, "pair-error"):
+            found.setdefault(record["n_bits"], []).append(record)
+        return _means(found, "pair_error")
+
+    def varied(self, word: str, k: int) -> dict[str, dict[float, Mean]]:
+        """Precision of the sensitivity protocol: method, then value of the parameter `word`."""
+        found: dict[str, dict[float, list[Record]]] = {}
         for record in self.good("sensitivity"):
             if word in record["params"]:
-                values = found.setdefault(record["method"], {}).setdefault(record["params"][word], [])
-                values.append(record["precision"][str(k)])
-        return {method: _means(values) for method, values in found.items()}
+                found.setdefault(record["method"], {}).setdefault(record["params"][word], []).append(record)
+        return {method: _means(records, "precision", str(k)) for method, records in found.items()}
 
-    def soft_and_hard(self, k: int) -> dict[tuple[str, bool], dict[int, float]]:
-        """Mean precision by bits for (method, soft groups or not); hard ones may come from the retrieval cells."""
+    def soft_and_hard(self, k: int) -> dict[tuple[str, bool], dict[int, Mean]]:
+        """Precision by bits for (method, soft groups or not); hard ones of the same seeds may be retrieval cells."""
         soft = self.good("soft")
         if not soft:
             return {}
         methods, protocol = {record["method"] for record in soft}, soft[0]["protocol"]
-        found: dict[tuple[str, bool], dict[int, list[float]]] = {}
-        for record in (*soft, *self.good()):
+        seeds = set().union(*map(seeds_of, soft))
+        found: dict[tuple[str, bool], dict[int, list[Record]]] = {}
+        for record in (*soft, *(record for record in self.good() if seeds_of(record) <= seeds)):
             method, grouping = record["method"], record["params"].get("grouping", "")
             if method == "joint" and not grouping:  # its own choice, which may be soft
                 continue
             if method in methods and record["protocol"] == protocol:
-                values = found.setdefault((method, str(grouping).startswith("soft")), {})
-                values.setdefault(record["n_bits"], []).append(record["precision"][str(k)])
-        return {key: _means(values) for key, values in found.items()}
+                by_bits = found.setdefault((method, str(grouping).startswith("soft")), {})
+                by_bits.setdefault(record["n_bits"], []).append(record)
+        return {key: _means(records, "precision", str(k)) for key, records in found.items()}
 
     def methods(self, protocol: str = "") -> list[str]:
         """Methods with at least one record, in the order of the tables."""
@@ -225,8 +236,10 @@ def _value(holder: Any, words: tuple[str, ...]) -> float:
     return float(holder)
 
 
-def _means(values: dict[Any, list[float]]) -> dict[Any, float]:
-    return {key: sum(found) / len(found) for key, found in sorted(values.items())}
+def _means(records: dict[Any, list[Record]], *words: str) -> dict[Any, Mean]:
+    """Mean over seeds of what the records of each key hold under `words`, keys in order."""
+    means = {key: mean_of(without_repeats(found), *words) for key, found in sorted(records.items())}
+    return {key: mean for key, mean in means.items() if mean is not None}
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,12 @@ from projbank.report.content import Cell, Column, Table, decimal, mark_best, num
 from projbank.report.study import REAL_METHODS, Mean, SetInfo, mean_of, method_name, order_of
 
 BEST = "Bold: the best of the binary methods whose length can be chosen."
+_COSTS = {
+    "storage MB": ("model_bytes", 1e-6),
+    "training s": ("training_seconds", 1.0),
+    "coding ms": ("coding_seconds", 1e3),
+}
+"""What records call a measure of cost, and its unit."""
 REAL_NUMBERS = "PCA, PKA and RR give as many real numbers as others give bits, so their codes are 32 times as long."
 
 
@@ -68,14 +74,13 @@ def kept_table(one: SetInfo, k: int = 50) -> Table | None:
 def cost_table(one: SetInfo, what: str) -> Table:
     """One measure of cost by method and length, ours and the paper's; lower is better."""
     ratios = one.ratios("cost")
+    word, scale = _COSTS[what]
     rows = []
     for method in one.methods("cost"):
         cells = [Cell(method_name(method))]
         for ratio in ratios:
-            values = [
-                _cost(record, what) for record in one.plain(method, "cost") if one.ratio(record["n_bits"]) == ratio
-            ]
-            cells.append(_rounded(min(values) if values else None))
+            value = one.cost(method, ratio, word)
+            cells.append(_rounded(None if value is None else scale * value))
         cells += [_rounded(paper.cost(what, method, ratio)) for ratio in ratios if ratio in paper.COST_RATIOS]
         rows.append(cells)
     columns = [Column("method", owner="")] + [Column(f"D/{ratio}", f"{one.bits(ratio):,} bits") for ratio in ratios]
@@ -217,12 +222,6 @@ def _name(one: SetInfo, method: str, protocol: str = "") -> Cell:
     if method == "original" or not records or records[0]["n_bits"] is not None:
         return Cell(method_name(method))
     return Cell(f"{method_name(method)} ({records[0]['bits']:,} bits)")
-
-
-def _cost(record: Record, what: str) -> float:
-    if what == "storage MB":
-        return record["model_bytes"] / 1e6
-    return record["training_seconds"] if what == "training s" else 1e3 * record["coding_seconds"]
 
 
 def _rounded(value: float | None) -> Cell:
