@@ -469,6 +469,18 @@ def test_the_number_of_seeds_is_told(seeds, said):
     assert sections._setting(one, "soft") == f"X: 50 training vectors, {said}."
 
 
+def test_parameters_of_some_lengths_only_are_told():
+    one = made_up_set({("itq", 80): 0.3, ("itq", 40): 0.2, ("itq", 20): 0.1, ("lsh", 40): 0.2})
+    for record in one.records[""]:
+        if record["method"] == "itq" and record["n_bits"] > 20:
+            record["params"] = {"max_iter": 10}
+    table = retrieval_table(one, 50)
+    (row,) = [row for row in table.rows if row[0].text == "ITQ"]
+    assert [cell.text for cell in row[1:4]] == [".100*", ".200*", ".300*"]
+    assert "ITQ at 40 and 80 bits: max_iter=10." in table.notes
+    assert not any("LSH at" in note for note in table.notes)
+
+
 def test_the_documents_are_those_of_the_records():
     docs = Path(__file__).parents[2] / "docs"
     parts = sections.build(read_study(docs / "records"))

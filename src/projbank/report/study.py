@@ -137,12 +137,22 @@ class SetInfo:
         return [r for r in records if r["n_bits"] is None or self.ratio(r["n_bits"]) == ratio]
 
     def plain(self, method: str, protocol: str = "") -> list[Record]:
-        """Records of a method with the parameters that most of them have; others are variants."""
-        groups: dict[str, list[Record]] = {}
+        """Records of a method, at each length with the parameters that most of them have; others are variants."""
+        lengths: dict[int | None, dict[str, list[Record]]] = {}
         for record in self.good(protocol):
             if record["method"] == method:
-                groups.setdefault(json.dumps(record["params"], sort_keys=True), []).append(record)
-        return max(groups.values(), key=len, default=[])
+                same = lengths.setdefault(record["n_bits"], {})
+                same.setdefault(json.dumps(record["params"], sort_keys=True), []).append(record)
+        chosen = [max(same.values(), key=_n_seeds) for same in lengths.values()]
+        return [record for records in chosen for record in records]
+
+    def exceptions(self, method: str) -> dict[str, list[int]]:
+        """Parameters with which retrieval was measured at some lengths only, as text, and these lengths."""
+        found: dict[str, list[int]] = {}
+        for record in self.plain(method):
+            words = ", ".join(f"{name}={value}" for name, value in sorted(record["params"].items()))
+            found.setdefault(words, []).append(record["n_bits"])
+        return {words: sorted(set(bits)) for words, bits in found.items() if words and len(found) > 1}
 
     def pair_errors(self, method: str) -> dict[int, Mean]:
         """Pairwise error by bits."""
@@ -192,6 +202,10 @@ class SetInfo:
     def ks(self) -> list[int]:
         """Measured numbers of results."""
         return sorted({int(k) for record in self.good() for k in record["precision"]})
+
+
+def _n_seeds(records: list[Record]) -> int:
+    return sum(len(seeds_of(record)) for record in records)
 
 
 def seeds_of(record: Record) -> set[int]:

@@ -42,7 +42,14 @@ def retrieval_table(one: SetInfo, k: int, score: str = "precision") -> Table:
         f"{one.title}: precision at {k}{how}",
         columns,
         _filled(mark_best(rows, competing)),
-        (_sizes(one), *([] if asymmetric else [REAL_NUMBERS]), BEST, _seeds(means), *failures(one.failed())),
+        (
+            _sizes(one),
+            *([] if asymmetric else [REAL_NUMBERS]),
+            BEST,
+            _seeds(means),
+            *_exceptions(one),
+            *failures(one.failed()),
+        ),
     )
 
 
@@ -199,6 +206,15 @@ def _seeds(means: dict[str, list[Mean | None]]) -> str:
     fewer = [f"{name} ({_span(found)})" for name, found in counts.items() if found and min(found) < most]
     note = f"Mean ± deviation over {most} seeds" + (", fewer of " + ", ".join(fewer) if fewer else "")
     return note + ("; * one seed." if any(1 in found for found in counts.values()) else ".")
+
+
+def _exceptions(one: SetInfo) -> list[str]:
+    """Which methods were measured with other parameters at some lengths."""
+    return [
+        f"{method_name(method)} at {' and '.join(f'{n:,}' for n in bits)} bits: {words}."
+        for method in one.methods()
+        for words, bits in one.exceptions(method).items()
+    ]
 
 
 def _span(numbers: set[int]) -> str:
