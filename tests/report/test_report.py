@@ -307,6 +307,19 @@ def test_the_joint_bank_is_compared_with_others_not_with_forms_of_itself(learnt_
     assert f"best other binary method: {best}" in joint_sentence(one, 50)
 
 
+def test_a_method_of_fewer_splits_is_compared_on_those():
+    one = made_up_set({("original", 80): 0.5, ("joint", 80): 0.45, ("lsh", 80): 0.3, ("itq", 80): 0.42})
+    second = made_up_set({("original", 80): 0.3, ("joint", 80): 0.25, ("lsh", 80): 0.2}).records[""]
+    one.records[""] += [record | {"seed": 1} for record in second]
+    assert "D/8: .350 (best other binary method: ITQ, .420 over 1 of 2 seeds, where the joint bank has .450)" in (
+        joint_sentence(one, 50)
+    )
+    shares = {row[0].text: row[1].text for row in kept_table(one).rows}
+    assert (shares["ITQ"], shares["LSH"]) == ("84 %", "62 %")
+    bold = [row[0].text for row in retrieval_table(one, 50).rows if row[1].best]
+    assert bold == ["joint bank (ours)"]  # not ITQ, of one split
+
+
 def test_bilinear_resources_are_those_of_the_papers_table():
     assert plots.resources("bpb", 64000, 8000) == (64000, 64000)
     assert plots.resources("itq", 64000, 8000) == (64000 * 8000, 64000 * 8000)

@@ -155,18 +155,20 @@ def joint_sentence(one: SetInfo, k: int) -> str:
         if not seeds or joint is None:
             continue
         others = [
-            (mean.value, name, mean.n)
+            (mean.value - own.value, name, mean, own)
             for name in one.methods()
             if name not in REAL_METHODS
             and (name.split()[0] != "joint" or name == "joint solver=random")  # not other forms of itself
             and (common := seeds & one.seeds(name, ratio))  # none for a method whose length can't be chosen
             and (mean := one.precision(name, ratio, k, seeds=common)) is not None
+            and (own := one.precision("joint", ratio, k, seeds=common)) is not None
         ]
         text = f"D/{ratio}: {decimal(joint.value)}"
         if others:
-            value, name, n = max(others)
-            note = "" if n == len(seeds) else f" over {n} of {len(seeds)} seeds"
-            text += f" (best other binary method: {method_name(name)}, {decimal(value)}{note})"
+            _, name, mean, own = max(others, key=lambda other: other[0])
+            fewer = f" over {mean.n} of {len(seeds)} seeds, where the joint bank has {decimal(own.value)}"
+            note = "" if mean.n == len(seeds) else fewer
+            text += f" (best other binary method: {method_name(name)}, {decimal(mean.value)}{note})"
         parts.append(text + (f", floats {decimal(floats.value)}" if floats and ratio == min(one.ratios()) else ""))
     return f"The bank that is learnt together, not in the paper: {'; '.join(parts)}." if parts else ""
 

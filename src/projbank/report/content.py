@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ from projbank.report.study import Mean
 
 @dataclass(frozen=True)
 class Cell:
-    """Text of a cell, the number it is sorted by, and whether it is the best of its column."""
+    """Text of a cell, the number it is sorted by, whether it is the best of its column, and whether of one seed."""
 
     text: str
     value: float | None = None
     best: bool = False
+    single: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,17 +114,19 @@ def with_spread(mean: Mean | None, digits: int = 3) -> Cell:
     if mean is None:
         return Cell("-")
     spread = f" ± {decimal(mean.spread, digits)}" if mean.n > 1 else "*"
-    return Cell(decimal(mean.value, digits) + spread, mean.value)
+    return Cell(decimal(mean.value, digits) + spread, mean.value, single=mean.n == 1)
 
 
 def mark_best(rows: list[list[Cell]], among: list[bool], *, lowest: bool = False) -> list[list[Cell]]:
-    """Mark the best cell of every column among the given rows."""
+    """Mark the best cell of every column among the given rows; one seed does not count beside means of several."""
     marked = [list(row) for row in rows]
     for j in range(1, max((len(row) for row in rows), default=0)):
-        values = [(row[j].value, i) for i, row in enumerate(rows) if among[i] and row[j].value is not None]
-        if len(values) > 1:
-            best = (min if lowest else max)(value for value, _ in values)  # type: ignore[type-var]
-            for value, i in values:
-                if value == best:
-                    marked[i][j] = Cell(rows[i][j].text, value, True)
+        cells = [(row[j], i) for i, row in enumerate(rows) if among[i] and row[j].value is not None]
+        if not all(cell.single for cell, _ in cells):
+            cells = [(cell, i) for cell, i in cells if not cell.single]
+        if len(cells) > 1:
+            best = (min if lowest else max)(cell.value for cell, _ in cells)  # type: ignore[type-var]
+            for cell, i in cells:
+                if cell.value == best:
+                    marked[i][j] = replace(cell, best=True)
     return marked
