@@ -14,7 +14,7 @@ from projbank.experiments.sets import read_sets
 def test_no_more_basis_samples_are_tried_than_there_are_training_vectors(tmp_path, train, expected):
     np.save(tmp_path / "x.npy", np.zeros((4000, 20), np.float32))
     np.save(tmp_path / "x.labels.npy", np.arange(4000) % 5)
-    settings = Settings(train=train, methods=("kbpb-rbf",))
+    settings = Settings(train=train, methods=("kbpb-rbf",), seeds=1)
     (experiment,) = plan(read_sets([tmp_path / "x.npy"]), ["sensitivity"], tmp_path, settings)
     sizes = [key["params"]["n_basis"] for key in experiment.plan if "n_basis" in key["params"]]
     assert sizes == expected
