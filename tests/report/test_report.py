@@ -189,14 +189,15 @@ def made_up_set(values):
 
 
 @pytest.mark.parametrize(
-    ("values", "outcome", "matters"),
+    ("values", "outcome", "level"),
     [
-        ({0.001: 0.30, 1.0: 0.35, 100.0: 0.31}, "agrees", True),
-        ({0.001: 0.35, 1.0: 0.30, 100.0: 0.31}, "differs", True),
-        ({0.001: 0.352, 1.0: 0.35, 100.0: 0.35}, "differs", False),
+        ({0.001: 0.30, 1.0: 0.35, 100.0: 0.31}, "agrees", False),
+        ({0.001: 0.35, 1.0: 0.31, 100.0: 0.30}, "differs", False),
+        ({0.001: 0.352, 1.0: 0.35, 100.0: 0.35}, "differs", True),
+        ({0.001: 0.353, 1.0: 0.35, 100.0: 0.347}, "differs", True),  # all of them a little apart
     ],
 )
-def test_lambda_has_a_best_range_only_where_it_matters(values, outcome, matters):
+def test_lambda_has_a_best_range_only_where_it_matters(values, outcome, level):
     one = made_up_set({})
     one.records["sensitivity"] = [
         {"method": "bpb", "n_bits": 80, "params": {"lam": lam}, "seed": 0, "bits": 80, "precision": {"50": value}}
@@ -204,7 +205,7 @@ def test_lambda_has_a_best_range_only_where_it_matters(values, outcome, matters)
     ]
     (found,) = sensitivity_verdicts(one, 50)
     assert found.outcome == outcome
-    assert ("does not matter" in found.evidence) is not matters
+    assert ("not .005 above the worst" in found.evidence) is level
 
 
 def test_verdicts_follow_the_figures():

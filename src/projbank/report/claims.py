@@ -265,16 +265,15 @@ def sensitivity_verdicts(one: SetInfo, k: int) -> list[Verdict]:
         by_lam = {value: mean.value for value, mean in lam.get(method, {}).items()}
         if by_lam:
             best = max(by_lam, key=lambda value: by_lam[value])
-            inside = [value for lam_value, value in by_lam.items() if 0.1 <= lam_value <= 10]
-            spread = max(by_lam.values()) - min(by_lam.values())
-            matters = spread > CLOSE
+            inside = max((value for lam_value, value in by_lam.items() if 0.1 <= lam_value <= 10), default=0.0)
+            worst = min(by_lam.values())
+            level = "" if inside > worst + CLOSE else f", not {decimal(CLOSE)} above the worst"
             verdicts.append(
                 Verdict(
                     f"{method_name(method)} is best for lambda between .1 and 10.",
-                    AGREES if matters and max(inside, default=-1.0) >= by_lam[best] - CLOSE else DIFFERS,
-                    f"best at {best:g} ({decimal(by_lam[best])}); best from .1 to 10: "
-                    f"{decimal(max(inside, default=0.0))}; from the worst to the best {decimal(spread)}"
-                    f"{'' if matters else ', so lambda does not matter here'}.",
+                    AGREES if not level and inside >= by_lam[best] - CLOSE else DIFFERS,
+                    f"best at {best:g} ({decimal(by_lam[best])}); best from .1 to 10: {decimal(inside)}{level}; "
+                    f"from the worst to the best {decimal(by_lam[best] - worst)}.",
                 )
             )
         by_n = {n: mean.value for n, mean in basis.get(method, {}).items()}
