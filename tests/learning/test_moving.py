@@ -128,12 +128,12 @@ def test_banks_whose_dimensions_move_are_the_same_on_any_threads(grouping):
 
 def test_moving_helps_digits_that_were_not_learnt_from(monkeypatch):
     images, digits = load_digits(return_X_y=True)
-    X = np.sqrt(images[:, :, None] * images[:, None, 20:40]).reshape(len(images), -1).astype(np.float32)
+    X = np.sqrt(images[:, :, None] * images[:, None, 20:30]).reshape(len(images), -1).astype(np.float32)
     X /= np.linalg.norm(X, axis=1, keepdims=True)
 
     def precision(seed):
-        bank = ProjectionBank(64, n_neighbors=30, random_state=seed).fit(X[:900])
-        bits = unpack(bank.transform(X[900:]), 64).astype(np.float32)
+        bank = ProjectionBank(32, n_neighbors=30, random_state=seed).fit(X[:600])
+        bits = unpack(bank.transform(X[900:]), 32).astype(np.float32)
         return np.mean(digits[900:][nearest_neighbors(bits, 20)] == digits[900:, None])
 
     moved = [precision(seed) for seed in range(3)]
