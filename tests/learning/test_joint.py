@@ -198,7 +198,7 @@ def test_transposed_rows_agree_with_the_matrix_product(n, n_features, n_assign):
 
 
 def test_learning_stops_when_held_back_vectors_gain_no_more(capsys):
-    X = clustered(np.random.default_rng(8), 400, 64)
+    X = clustered(np.random.default_rng(8), 200, 64)
     bank = ProjectionBank(16, n_neighbors=20, max_iter=500, verbose=1).fit(X)
     assert bank.n_iter_ < 500
     assert len(bank.loss_curve_) == bank.n_iter_ + 1
