@@ -12,6 +12,7 @@ from matplotlib.figure import Figure as Canvas
 from projbank.experiments.results import read_results
 from projbank.report import markdown, paper, plots, sections, write_documents, write_report
 from projbank.report.claims import (
+    action_verdicts,
     cost_verdicts,
     joint_sentence,
     pair_error_verdicts,
@@ -287,6 +288,12 @@ def test_old_means_need_not_be_of_the_same_vectors_and_are_told(folder, tmp_path
     (text,) = [part for part in sections.build(study)[1].parts if isinstance(part, str) and "taken over" in part]
     assert text.endswith("99 of the measured means were taken over, once.")
 
+    one = study.sets[0]  # a mean whose seeds were all measured again is not used
+    one.records[""] = [old, lsh | {"method": "itq", "seed": 0}]
+    assert len(sections._sources(one, "")) == 1
+    one.records[""].append(lsh | {"method": "itq", "seed": 1})
+    assert sections._sources(one, "") == []
+
 
 def test_methods_are_compared_on_the_splits_that_they_have():
     values = {("original", 80): 0.4, ("bpb", 80): 0.37, ("kbpb-poly", 80): 0.41, ("kbpb-rbf", 80): 0.42}
@@ -429,6 +436,17 @@ def test_lambda_is_judged_by_means_over_seeds():
     lines, bars = drawn_lines(figure)
     np.testing.assert_allclose(lines["BPB"], [[0.001, 0.3], [1.0, 0.35]])
     np.testing.assert_allclose(bars["BPB"], [2 * np.std([0.5, 0.1], ddof=1), 0], atol=1e-12)
+
+
+def test_equal_accuracies_are_not_better():
+    one = made_up_set({})
+    values = {"original": 74.0, "bpb": 73.6, "kbpb-poly": 73.6, "kbpb-rbf": 73.6 - 1e-13}
+    one.records["action"] = [
+        record for name, value in values.items() for record in over_seeds("accuracy", [value], method=name)
+    ]
+    floats, best = action_verdicts(one)
+    assert (floats.outcome, floats.evidence) == ("agrees", "BPB 73.6, Original 74.0.")
+    assert (best.outcome, best.evidence) == ("agrees", "KBPB² (RBF) 73.6; better: none.")
 
 
 def test_soft_and_hard_groups_are_compared_on_the_same_seeds():

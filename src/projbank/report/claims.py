@@ -225,7 +225,7 @@ def action_verdicts(one: SetInfo) -> list[Verdict]:
     gap = found.get("bpb", 0) - found.get("original", 0)
     others = [m for m in found if m not in ("original", "joint", "kbpb-rbf")]
     best = found.get("kbpb-rbf", 0)
-    better = [text[m] for m in others if found[m] > best]
+    better = [text[m] for m in others if round(found[m], 1) > round(best, 1)]
     return [
         _compare(
             f"A linear SVM on BPB codes is within half a point of one on the floats (D/{ratio}).",

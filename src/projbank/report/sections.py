@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from projbank.experiments.results import Record
 from projbank.report import claims, plots, tables
 from projbank.report.content import Cell, Code, Column, Figure, Gallery, Part, Picture, Section, Table
-from projbank.report.study import SetInfo, Study, method_name, order_of, seeds_of
+from projbank.report.study import SetInfo, Study, method_name, order_of, seeds_of, without_repeats
 
 MAIN_K = 50
 
@@ -212,18 +213,27 @@ def _machines(study: Study) -> Section:
 
 def _setting(one: SetInfo, protocol: str) -> str:
     """How much data a protocol was run on."""
-    records = one.good(protocol)
-    cells = Counter((r["method"], r["n_bits"], str(sorted(r["params"].items()))) for r in records)
-    least, most = min(cells.values()), max(cells.values())
+    counts = [len(records) for records in _cells(one, protocol)]
+    least, most = min(counts), max(counts)
     seeds = "one seed" if most == 1 else f"{most} seeds" if least == most else f"{least} to {most} seeds"
-    training = records[0]["protocol"]["training"]
+    training = one.good(protocol)[0]["protocol"]["training"]
     return f"{one.title}: {training:,} training vectors, {seeds}."
 
 
 def _sources(one: SetInfo, protocol: str) -> list[Part]:
-    """Where records of means over several seeds come from."""
-    counts = Counter(record["source"] for record in one.good(protocol) if "seeds" in record)
+    """Where records of means over several seeds come from; those of seeds that were measured again are not used."""
+    used = [record for records in _cells(one, protocol) for record in without_repeats(records)]
+    counts = Counter(record["source"] for record in used if "seeds" in record)
     return [f"{one.title}: {n} of the measured means were taken over, {source}" for source, n in counts.items()]
+
+
+def _cells(one: SetInfo, protocol: str) -> list[list[Record]]:
+    """Records of a protocol, those that differ in the seed only together."""
+    cells: dict[tuple[str, int | None, str], list[Record]] = {}
+    for record in one.good(protocol):
+        key = (record["method"], record["n_bits"], str(sorted(record["params"].items())))
+        cells.setdefault(key, []).append(record)
+    return list(cells.values())
 
 
 def _k_of(one: SetInfo, protocol: str) -> int:
