@@ -155,7 +155,7 @@ def main() -> None:
     parser.add_argument("--ratio", type=int, default=32, help="dimensions per bit")
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("-k", type=int, default=50)
-    parser.add_argument("--only", default="", help="variants whose name has this in it")
+    parser.add_argument("--only", default="", help="variants whose name has one of these words, with commas between")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     data = DataSet(options.vectors.stem, open_vectors(options.vectors), np.load(options.labels))
@@ -172,7 +172,7 @@ def main() -> None:
 
     for name, params, patches in variants(training.std(axis=0), n_bits):
         known = [row for row in rows if row["variant"] == name and row["bits"] == n_bits]
-        if options.only not in name or known:
+        if known or not any(word in name for word in options.only.split(",")):
             continue
         if isinstance(params.get("grouping"), str) and params["grouping"] == "balanced":
             kmeans = ProjectionBank(n_bits, solver="random", grouping="kmeans").fit(training)

@@ -96,7 +96,9 @@ class Method(RowCoder, ABC):
 
         def code(start: int, stop: int) -> int:
             rows = read_rows(X, start, stop)
-            if not self._code(rows, out[start:stop]):
+            with np.errstate(invalid="ignore", over="ignore"):  # bad values are refused below
+                is_finite = self._code(rows, out[start:stop])
+            if not is_finite:
                 check_finite(rows, start)  # a sum may also overflow where all values are finite: it stands
             release_pages(rows)
             return stop - start
