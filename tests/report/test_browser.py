@@ -49,7 +49,7 @@ def test_colours_follow_the_reader(browser, report):
 def test_tables_sort_both_ways(browser, report):
     browser.errors.clear()
     browser.open(report, width=1280)
-    table = 1  # the first is that of the data sets
+    table = browser.run("[...document.querySelectorAll('table')].findIndex(t => t.querySelector('th.paper'))")
     column = browser.run(f"document.querySelectorAll('table')[{table}].tHead.rows[0].cells.length") - 1  # the paper's
     before = [float(v) for v in browser.run(COLUMN.format(t=table, c=column)) if v is not None]
     assert before != sorted(before, reverse=True)

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 
 from projbank.experiments.results import read_results
-from projbank.report import markdown, paper, plots, sections, write_documents, write_report
+from projbank.report import markdown, overview, paper, plots, sections, write_documents, write_report
 from projbank.report.claims import (
     action_verdicts,
     cost_verdicts,
@@ -436,6 +436,40 @@ def test_lambda_is_judged_by_means_over_seeds():
     lines, bars = drawn_lines(figure)
     np.testing.assert_allclose(lines["BPB"], [[0.001, 0.3], [1.0, 0.35]])
     np.testing.assert_allclose(bars["BPB"], [2 * np.std([0.5, 0.1], ddof=1), 0], atol=1e-12)
+
+
+def test_the_overview_has_each_set_at_its_shortest_and_longest_codes():
+    values = {("original", 80): 0.4, ("lsh", 80): 0.3, ("lsh", 40): 0.25, ("bpb", 80): 0.35, ("bpb", 40): 0.2}
+    one, other = made_up_set(values), made_up_set({("original", 80): 0.5, ("lsh", 40): 0.1})
+    other.title = "Y"
+    shortest, longest = overview.precision_tables([one, other])
+    assert [column.title for column in longest.columns] == ["data set", "codes", "Original", "LSH", "BPB"]
+    assert [[cell.text for cell in row] for row in longest.rows] == [
+        ["X", "D/8", ".400*", ".300*", ".350*"],
+        ["Y", "D/16", ".500*", ".100*", "-"],
+    ]
+    assert [cell.text for cell in shortest.rows[0] if cell.best] == [".250*"]
+    assert [cell.text for cell in longest.rows[0] if cell.best] == [".350*"]
+    assert len(overview.precision_tables([other])) == 1  # the same codes need no second table
+    assert overview.precision_tables([]) == []
+
+
+def test_every_statement_is_said_once_with_the_sets_it_holds_on():
+    one, other = (made_up_set({("original", 80): 0.4, ("bpb", 80): value}) for value in (0.4, 0.3))
+    other.title = "Y"
+    for holder, bits in ((one, 80), (other, 160)):  # the same statement at other lengths
+        holder.records["action"] = [
+            record | {"n_bits": bits, "bits": bits}
+            for name in ("original", "bpb")
+            for record in over_seeds("accuracy", [74.0], method=name)
+        ]
+    found = {verdict.statement: (verdict.outcome, verdict.evidence) for verdict in overview.agreement([one, other])}
+    assert found["BPB keeps the precision of the uncompressed vectors."] == ("partly", "Agrees: X. Differs: Y.")
+    on_svm = "A linear SVM on BPB codes is within half a point of one on the floats."
+    assert found[on_svm] == ("agrees", "Agrees: X; Y.")
+    assert found["CBE is the strongest of the earlier binary methods."] == ("open", "Open: X; Y.")
+    n_checks = sum(len(overview.verdicts_of(holder)) for holder in (one, other))
+    assert n_checks == 2 * len(found)
 
 
 def test_equal_accuracies_are_not_better():

@@ -12,7 +12,6 @@ from projbank.report.content import Cell, Code, Column, Figure, Gallery, Part, P
 
 TITLE = "Projection banks, measured again"
 _SIGNS = {True: "✓", False: "✗"}
-_WORDS = {"agrees": "agrees", "differs": "differs", "open": "open"}
 
 
 def page(sections: list[Section], drawn: Mapping[str, str]) -> str:
@@ -91,7 +90,7 @@ def _verdicts(verdicts: list[Verdict]) -> str:
     if not verdicts:
         return ""
     items = "".join(
-        f'<li class="{v.outcome}"><span class="outcome">{_WORDS[v.outcome]}</span>{escape(v.statement)}'
+        f'<li class="{v.outcome}"><span class="outcome">{v.outcome}</span>{escape(v.statement)}'
         f'<span class="evidence">{escape(v.evidence)}</span></li>\n'
         for v in verdicts
     )

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from projbank.experiments.results import Record
-from projbank.report import claims, plots, tables
+from projbank.report import claims, overview, plots, tables
 from projbank.report.content import Cell, Code, Column, Figure, Gallery, Part, Picture, Section, Table
 from projbank.report.study import SetInfo, Study, method_name, order_of, seeds_of, without_repeats
-
-MAIN_K = 50
 
 
 def build(study: Study) -> list[Section]:
@@ -27,18 +25,11 @@ def build(study: Study) -> list[Section]:
         _machines(study),
     ]
     filled = [section for section in sections if section is not None and section.parts]
-    return [_summary(study, filled), *filled]
+    return [_summary(study), *filled]
 
 
-def main_k(one: SetInfo) -> int:
-    """The number of results that plots and verdicts look at: 50 where it was measured."""
-    ks = one.ks()
-    return MAIN_K if MAIN_K in ks else ks[-1]
-
-
-def _summary(study: Study, sections: list[Section]) -> Section:
-    verdicts = [v for section in sections for part in section.parts if isinstance(part, list) for v in part]
-    counts = Counter(verdict.outcome for verdict in verdicts)
+def _summary(study: Study) -> Section:
+    counts = Counter(verdict.outcome for one in study.sets for verdict in overview.verdicts_of(one))
     rows = []
     for one in study.sets:
         cells = sum(len(seeds_of(record)) for records in one.records.values() for record in records)
@@ -63,9 +54,11 @@ def _summary(study: Study, sections: list[Section]) -> Section:
             "with projbank. The paper's own data (Flickr 1M, ILSVRC2010, UCF101 videos) are not here, so its figures "
             "stand beside ours for comparison of order and ratio, not of level. Lengths are given as D / bits.",
             Table("sets", "Data sets", columns, rows),
-            f"Of {len(verdicts)} checks of the paper's statements, {counts[claims.AGREES]} agree with the paper, "
+            *overview.precision_tables(study.having("")),
+            f"Of {counts.total()} checks of the paper's statements, {counts[claims.AGREES]} agree with the paper, "
             f"{counts[claims.DIFFERS]} differ, and {counts[claims.OPEN]} could not be decided because something was "
             "not measured. Each stands with its figures in its section.",
+            overview.agreement(study.sets),
         ],
     )
 
@@ -73,7 +66,7 @@ def _summary(study: Study, sections: list[Section]) -> Section:
 def _retrieval(one: SetInfo) -> Section | None:
     if not one.good():
         return None
-    k = main_k(one)
+    k = one.main_k()
     parts: list[Part] = []
     sentence = claims.joint_sentence(one, k)
     if sentence:
@@ -127,7 +120,7 @@ def _soft(study: Study) -> Section | None:
     parts: list[Part] = []
     for one in study.having("soft"):
         if one.good("soft"):
-            k = _k_of(one, "soft")
+            k = one.main_k("soft")
             parts.append(_setting(one, "soft"))
             parts += _present(plots.soft_figure(one, k))
             parts.append(claims.soft_verdicts(one, k))
@@ -150,7 +143,7 @@ def _sensitivity(study: Study) -> Section | None:
     parts: list[Part] = []
     for one in study.having("sensitivity"):
         if one.good("sensitivity"):
-            k = _k_of(one, "sensitivity")
+            k = one.main_k("sensitivity")
             parts.append(_setting(one, "sensitivity"))
             parts += plots.varied_figures(one, k)
             parts.append(claims.sensitivity_verdicts(one, k))
@@ -234,11 +227,6 @@ def _cells(one: SetInfo, protocol: str) -> list[list[Record]]:
         key = (record["method"], record["n_bits"], str(sorted(record["params"].items())))
         cells.setdefault(key, []).append(record)
     return list(cells.values())
-
-
-def _k_of(one: SetInfo, protocol: str) -> int:
-    ks = [int(k) for k in one.good(protocol)[0]["precision"]]
-    return MAIN_K if MAIN_K in ks else ks[-1]
 
 
 def _reasons(one: SetInfo, protocol: str) -> list[Part]:

@@ -46,6 +46,7 @@ ORDER = (
 )
 PLAIN_PARAMS = ("max_iter", "n_neighbors")
 """Parameters that do not make a variant of its own: `--quick` lowers them."""
+_MAIN_K = 50
 REAL_METHODS = ("original", "pca", "rr", "pq", "rr+pq", "pka")
 """Methods whose codes are not compared by Hamming distance, as in the upper part of the paper's tables."""
 
@@ -199,9 +200,14 @@ class SetInfo:
         """Bits at D / bits."""
         return self.dimensions // ratio
 
-    def ks(self) -> list[int]:
+    def ks(self, protocol: str = "") -> list[int]:
         """Measured numbers of results."""
-        return sorted({int(k) for record in self.good() for k in record["precision"]})
+        return sorted({int(k) for record in self.good(protocol) for k in record["precision"]})
+
+    def main_k(self, protocol: str = "") -> int:
+        """The number of results that plots and verdicts look at: 50 where it was measured."""
+        ks = self.ks(protocol)
+        return _MAIN_K if _MAIN_K in ks else ks[-1]
 
 
 def _n_seeds(records: list[Record]) -> int:
