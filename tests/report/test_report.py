@@ -452,6 +452,10 @@ def test_the_overview_has_each_set_at_its_shortest_and_longest_codes():
     assert [cell.text for cell in longest.rows[0] if cell.best] == [".350*"]
     assert len(overview.precision_tables([other])) == 1  # the same codes need no second table
     assert overview.precision_tables([]) == []
+    failed = made_up_set(values)
+    failed.records[""] = [record | {"error": "no memory"} for record in failed.records[""]]
+    assert overview.precision_tables([failed]) == []
+    assert overview.verdicts_of(failed) == []
 
 
 def test_every_statement_is_said_once_with_the_sets_it_holds_on():

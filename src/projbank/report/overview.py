@@ -15,7 +15,7 @@ METHODS = ("original", "lsh", "cbe", "itq", "bpb", "kbpb-rbf", "joint")
 
 def precision_tables(sets: list[SetInfo]) -> list[Table]:
     """Precision of some methods on every set: at the shortest codes that were measured there, and at the longest."""
-    measured = [one for one in sets if one.ratios()]
+    measured = [one for one in sets if one.good() and one.ratios()]
     k = measured[0].main_k() if measured else 0
     measured = [one for one in measured if k in one.ks()]
     lengths = {"shortest": [max(one.ratios()) for one in measured], "longest": [min(one.ratios()) for one in measured]}
