@@ -1,0 +1,118 @@
+"""Write the tables of docs/results.md from docs/results.json.
+
+`python docs/make_results.py` writes the tables between their markers; with `--check` it writes nothing, and the exit
+code is 1 if results.md is not up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+BANKS = ("original", "joint", "joint asymmetric", "joint solver=random")
+AT_50 = (*BANKS, "itq", "kmeans+itq", "rabitq", "bpbc", "cbe", "lsh", "bpb", "kbpb-rbf")
+AT_10 = (*BANKS, "itq", "lsh", "bpb")
+SVM = ("original", "sign", "joint", "bpb", "kbpb-rbf", "cbe", "lsh")
+COST = ("joint", "bpb", "bpbc", "cbe", "kbpb-rbf", "lsh")
+UNRANKED = ("original", "joint asymmetric", "pca", "pq", "pka", "rr+pq", "rr")
+"""Floats, float queries and short float vectors: not ranked among binary codes."""
+
+Records = dict[str, Any]
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Return a Markdown table, the first column aligned to the left."""
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join("|" + " |".join(line) + " |" for line in lines)
+
+
+def sets(records: Records) -> str:
+    """Return the table of data sets."""
+    rows = []
+    for one in records["sets"].values():
+        sizes = [f"{one[word]:,}" for word in ("N", "classes", "learnt_from", "D")]
+        rows.append([one["title"], one["what"], *sizes, f"{one['bits'][0]:,}/{one['bits'][-1]:,}"])
+    return table(["set", "what", "vectors", "classes", "learnt from", "D", "bits: D/64/D/8"], rows)
+
+
+def precision(records: Records, methods: tuple[str, ...], column: int, explain: bool) -> str:
+    """Return the precision of methods on all sets, at D/64 and D/8.
+
+    Of each length the best binary codes of all methods, shown or not, are bold; means of few splits are not ranked.
+    """
+    found = records["retrieval"]
+
+    def ranked(name: str, method: str, end: int) -> bool:
+        return method not in UNRANKED and len(found[name][method]) > 1 and len(found[name][method][end]) == 2
+
+    best = {
+        (name, end): max(found[name][method][end][column] for method in found[name] if ranked(name, method, end))
+        for name in found
+        for end in (0, -1)
+    }
+
+    def figure(name: str, method: str, end: int) -> str:
+        values = found[name][method][end]
+        text = f"{values[column]:.3f}".removeprefix("0") + ("†" if len(values) > 2 else "")
+        return f"**{text}**" if ranked(name, method, end) and values[column] == best[name, end] else text
+
+    def row(method: str) -> list[str]:
+        ends = {name: (0, -1) if len(found[name][method]) > 1 else (0,) for name in found}
+        return ["/".join(figure(name, method, end) for end in ends[name]) for name in found]
+
+    rows = [[": ".join(records["methods"][method][: 1 + explain]), *row(method)] for method in methods]
+    return table(["D/64 / D/8", *(one["title"] for one in records["sets"].values())], rows)
+
+
+def svm(records: Records) -> str:
+    """Return the accuracy of a linear SVM on codes."""
+    rows = [[records["methods"][name][0], *(f"{value:.1f}" for value, _ in records["svm"][name])] for name in SVM]
+    return table(["accuracy in %", "D/20", "D/15", "D/10", "D/8"], rows)
+
+
+def cost(records: Records) -> str:
+    """Return model size, training and coding time at D/16 and D/8."""
+    rows = []
+    for name in COST:
+        sizes, seconds, coding = zip(*records["cost"][name], strict=True)
+        megabytes = "/".join(f"{size / 1e6:.2f}" if size < 1e7 else f"{size / 1e6:,.0f}" for size in sizes)
+        times = ["/".join(f"{value:,.0f}" for value in values) for values in (seconds, coding)]
+        rows.append([records["methods"][name][0], megabytes, *times])
+    return table(["D/16 / D/8", "model, MB", "training, s", "coding, µs"], rows)
+
+
+def page(text: str, records: Records) -> str:
+    """Return the page with each table between `<!-- NAME -->` and `<!-- /NAME -->` written again."""
+    tables = {"sets": sets(records), "svm": svm(records), "cost": cost(records)}
+    tables["precision-50"] = precision(records, AT_50, 1, explain=True)
+    tables["precision-10"] = precision(records, AT_10, 0, explain=False)
+    for name, lines in tables.items():
+        start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+        if text.count(start) != 1 or text.count(end) != 1:
+            raise SystemExit(f"docs/results.md must have the lines '{start}' and '{end}' once each.")
+        text = re.sub(f"{start}.*{end}", lambda _, new=f"{start}\n{lines}\n{end}": new, text, flags=re.S)
+    return text
+
+
+def main() -> int:
+    """Write results.md, or check it."""
+    parser = argparse.ArgumentParser(description="Write the tables of docs/results.md from docs/results.json.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if results.md is out of date")
+    check = parser.parse_args().check
+    path = HERE / "results.md"
+    old = path.read_text(encoding="utf-8")
+    new = page(old, json.loads((HERE / "results.json").read_text(encoding="utf-8")))
+    if check and new != old:
+        print("docs/results.md is out of date: run `python docs/make_results.py`.", file=sys.stderr)
+        return 1
+    path.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
