@@ -12,7 +12,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from projbank.experiments.results import stamp
+from projbank.evaluate.results import stamp
 
 RESULTS = Path(__file__).parent / "results"
 

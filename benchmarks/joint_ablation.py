@@ -21,10 +21,10 @@ import scipy.sparse as sp
 
 from benchmarks.common import RESULTS, write_result
 from projbank import HammingIndex, ProjectionBank
-from projbank.experiments.data import DataSet, draw_split, split_sizes
-from projbank.learning import target
+from projbank.evaluate.data import DataSet, draw_split, split_sizes
+from projbank.learn import target
 from projbank.metrics import precision_at_k
-from projbank.vectors import open_vectors
+from projbank.rows.source import open_vectors
 
 SEED = 100
 
@@ -144,7 +144,7 @@ def variants(deviations: Any, n_bits: int) -> Iterator[tuple[str, dict[str, Any]
 def patched(patches: Patches) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for name, value in patches.items():
-            stack.enter_context(mock.patch(f"projbank.learning.{name}", value))
+            stack.enter_context(mock.patch(f"projbank.learn.{name}", value))
         yield
 
 

@@ -22,10 +22,10 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.common import RESULTS, as_words, plain_read, report, row, write_result
 from projbank import HammingIndex, KernelProjectionBank
-from projbank.experiments.data import draw_split, split_sizes
-from projbank.kernel_coding import Groups, KernelBank, Scaling
+from projbank.evaluate.data import draw_split, split_sizes
 from projbank.metrics import precision_at_k
-from projbank.vectors import take_rows
+from projbank.models.mercer import Groups, KernelBank, Scaling
+from projbank.rows.source import take_rows
 
 DIMENSIONS, BITS, BASIS, LANDMARKS = 64_000, 4_000, 1_500, (32, 64, 128)
 ROWS, TURNS = 256, 5

@@ -18,10 +18,10 @@ import numpy as np
 
 from benchmarks.common import RESULTS, write_result
 from projbank import HammingIndex, KernelProjectionBank
-from projbank.experiments.data import draw_split, split_sizes
+from projbank.evaluate.data import draw_split, split_sizes
 from projbank.methods.search import nearest_vectors
 from projbank.metrics import precision_at_k
-from projbank.vectors import take_rows
+from projbank.rows.source import take_rows
 
 
 def measure(X: Any, y: Any, n_bits: int, seed: int) -> dict[str, float]:

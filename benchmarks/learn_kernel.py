@@ -12,7 +12,7 @@ from scipy.linalg.blas import ssymv
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import as_words, best_seconds, plain_read, report, result_path, row, write_result
-from projbank.kernels.kernel_groups import multiply_symmetric
+from projbank.kernels.mercer_groups import multiply_symmetric
 from projbank.kernels.pairs import project_groups
 
 GROUPS, BASIS = 16, 1500

@@ -14,9 +14,9 @@ import numpy as np
 
 from benchmarks.common import report, result_path, row, write_result
 from projbank import ProjectionBank
-from projbank.grouping import group_dimensions
-from projbank.learning import paper
-from projbank.neighbors import nearest_neighbors, positive_pairs
+from projbank.learn import paper
+from projbank.learn.grouping import group_dimensions
+from projbank.learn.neighbors import nearest_neighbors, positive_pairs
 
 
 def vectors(n: int, n_features: int, rng: np.random.Generator) -> Any:

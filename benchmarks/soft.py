@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import as_words, best_seconds, plain_read, report, result_path, row, write_result
-from projbank.grouping import group_columns, overlaid_labels
 from projbank.kernels.encode import code_rows
+from projbank.learn.grouping import group_columns, overlaid_labels
 
 DIMENSIONS, ROWS, PEER_ROWS, CALLS = 64_000, 1_000, 100, 200
 

@@ -14,8 +14,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from projbank import ProjectionBank, coding, load
-from projbank.codes import pack
+from projbank import ProjectionBank, load
+from projbank.bits import pack
+from projbank.models import bank as coding
 
 SOLVERS = ("paper", "joint")
 

@@ -12,9 +12,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from projbank import KernelProjectionBank, kernel_coding, load
-from projbank.codes import pack
-from projbank.modelfile import ModelFileError
+from projbank import KernelProjectionBank, load
+from projbank.bits import pack
+from projbank.models import mercer as kernel_coding
+from projbank.models.file import ModelFileError
 from tests.reference import kernel as reference
 
 KERNELS = ("rbf", "poly", "linear", laplacian_kernel)

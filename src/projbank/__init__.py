@@ -2,7 +2,7 @@
 
 from projbank.bank import ProjectionBank
 from projbank.kernel_bank import KernelProjectionBank
-from projbank.modelfile import ModelFileError, load
+from projbank.models.file import ModelFileError, load
 from projbank.search import HammingIndex
 
 __version__ = "0.1.0"

@@ -9,17 +9,17 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from projbank.coding import Bank
-from projbank.estimator import BankCoder
-from projbank.grouping import group_columns, groups_per_dimension, resolve_grouping
-from projbank.learning import joint, paper
-from projbank.learning.target import SimilarityTarget
-from projbank.modelfile import ModelFileError
-from projbank.neighbors import neighbor_graph
+from projbank.base import BankCoder
+from projbank.learn import joint, paper
+from projbank.learn.grouping import group_columns, groups_per_dimension, resolve_grouping
+from projbank.learn.neighbors import neighbor_graph
+from projbank.learn.target import SimilarityTarget
+from projbank.models.bank import Bank
+from projbank.models.file import ModelFileError
 from projbank.params import check_choice, check_positive
 from projbank.progress import say
+from projbank.rows.source import RepeatedRows, ScaledRows, column_statistics, nonzeros_per_row
 from projbank.threads import thread_count
-from projbank.vectors import RepeatedRows, ScaledRows, column_statistics, nonzeros_per_row
 
 SOLVERS = ("paper", "joint", "random")
 

@@ -10,19 +10,19 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from projbank.estimator import BankCoder
-from projbank.grouping import groups_per_dimension, resolve_grouping
-from projbank.kernel_coding import Groups, KernelBank, KernelFunction, Scaling
-from projbank.learning import kernel as kernel_learning
-from projbank.learning import kernel_joint
-from projbank.learning.landmarks import reduce_basis
-from projbank.learning.target import SimilarityTarget
-from projbank.modelfile import ModelFileError
-from projbank.neighbors import neighbor_graph
+from projbank.base import BankCoder
+from projbank.learn import mercer as kernel_learning
+from projbank.learn import mercer_joint as kernel_joint
+from projbank.learn.grouping import groups_per_dimension, resolve_grouping
+from projbank.learn.landmarks import reduce_basis
+from projbank.learn.neighbors import neighbor_graph
+from projbank.learn.target import SimilarityTarget
+from projbank.models.file import ModelFileError
+from projbank.models.mercer import Groups, KernelBank, KernelFunction, Scaling
 from projbank.params import check_choice, check_int, check_positive, reject
 from projbank.progress import say
+from projbank.rows.source import column_statistics, take_rows
 from projbank.threads import thread_count
-from projbank.vectors import column_statistics, take_rows
 
 KERNELS = ("rbf", "poly", "linear")
 SOLVERS = ("paper", "joint")

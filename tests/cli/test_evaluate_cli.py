@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from projbank.experiments import runner
+from projbank.evaluate import runner
 from projbank.methods import METHODS
 from tests.methods.data import digit_products
 

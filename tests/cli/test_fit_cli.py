@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from projbank import KernelProjectionBank, ProjectionBank, load
-from projbank.tuning import retrieval_scorer, tune
+from projbank.evaluate.tuning import retrieval_scorer, tune
 
 
 @pytest.fixture

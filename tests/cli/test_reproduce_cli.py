@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from projbank.experiments import runner
+from projbank.evaluate import runner
 from tests.methods.data import digit_products
 
 

@@ -13,7 +13,7 @@ from sklearn.mixture import GaussianMixture
 from projbank.features import VLAD, FisherVector
 from projbank.features.gmm import DiagonalMixture, fit_mixture
 from projbank.features.kmeans import kmeans, nearest
-from projbank.modelfile import ModelFileError, load
+from projbank.models.file import ModelFileError, load
 
 
 def make_bags(seed=0, k=6, sizes=(200, 1, 37, 600, 513)):

@@ -15,7 +15,7 @@ from projbank.features.media import MediaError
 from projbank.features.readers import open_source
 from projbank.features.rowfile import HEADER_BYTES, RowFile
 from projbank.features.workers import Workers
-from projbank.modelfile import ModelFileError, load
+from projbank.models.file import ModelFileError, load
 from tests.features.media_files import picture, picture_folder, write_video, zip_of
 
 

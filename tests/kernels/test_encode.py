@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from projbank.codes import pack, unpack
+from projbank.bits import pack, unpack
 from projbank.kernels.encode import code_rows, margin_rows, transposed_product
 
 SIZES = [(1, 1, 1), (1, 3, 2), (2, 65, 7), (7, 64, 64), (8, 64, 8), (9, 1001, 13), (16, 40, 9), (23, 130, 129)]

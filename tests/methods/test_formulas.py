@@ -9,7 +9,8 @@ import scipy.optimize
 import sklearn.decomposition
 
 from projbank.bank import ProjectionBank
-from projbank.codes import unpack
+from projbank.bits import unpack
+from projbank.learn.neighbors import nearest_neighbors, positive_pairs
 from projbank.methods import METHODS, search
 from projbank.methods.bpbc import code_shape, near_square
 from projbank.methods.cbe import best_spectrum
@@ -18,7 +19,6 @@ from projbank.methods.components import principal_components
 from projbank.methods.itq import learn_rotation, nearest_rotation
 from projbank.methods.sph import smallest_modes
 from projbank.metrics import pair_errors
-from projbank.neighbors import nearest_neighbors, positive_pairs
 from tests.methods.data import digit_products, vectors
 from tests.reference import methods as reference
 

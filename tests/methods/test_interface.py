@@ -15,9 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from projbank import load
-from projbank.codes import pack
+from projbank.bits import pack
 from projbank.methods import METHODS, search
-from projbank.modelfile import CLASSES, ModelFileError
+from projbank.models.file import CLASSES, ModelFileError
 from tests.methods.data import vectors
 
 NAMES = [

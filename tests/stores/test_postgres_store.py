@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from projbank.codes import unpack
+from projbank.bits import unpack
 from projbank.search import HammingIndex
 from projbank.stores import PostgresStore
 

@@ -113,7 +113,7 @@ def fit(
     With --tune every combination of the values is fitted to one part of the vectors and judged by retrieval on another
     part; the best is then fitted to all of them. docs/tuning.md says more.
     """
-    from projbank.vectors import open_vectors
+    from projbank.rows.source import open_vectors
 
     always = {
         "n_bits": _bits(bits),
@@ -166,9 +166,9 @@ def encode(
     """Code a file of vectors; the file is read in blocks, so it may be larger than memory."""
     import numpy as np
 
-    from projbank.estimator import RowCoder
-    from projbank.modelfile import load
-    from projbank.vectors import open_vectors
+    from projbank.base import RowCoder
+    from projbank.models.file import load
+    from projbank.rows.source import open_vectors
 
     model = load(bank)
     if not isinstance(model, RowCoder):
@@ -200,7 +200,7 @@ def _bits(text: str) -> int | str:
 
 
 def _grouping(text: str) -> Any:
-    from projbank.vectors import open_array
+    from projbank.rows.source import open_array
 
     return open_array(text) if text.endswith(".npy") else text
 
@@ -248,8 +248,8 @@ def _tuned(bank: Any, X: Any, grid: dict[str, list[Any]], labels: Path | None, k
     from rich.console import Console
     from rich.table import Table
 
-    from projbank.tuning import best_trial, retrieval_scorer, tune
-    from projbank.vectors import open_array
+    from projbank.evaluate.tuning import best_trial, retrieval_scorer, tune
+    from projbank.rows.source import open_array
 
     y = None if labels is None else open_array(labels)
     trials = tune(bank, X, grid, y=y, scorer=retrieval_scorer(k), seed=seed, verbose=bank.verbose)

@@ -45,13 +45,13 @@ def evaluate(
     """
     from rich.console import Console
 
-    from projbank.experiments.data import DataSet
-    from projbank.experiments.results import ResultFile
-    from projbank.experiments.retrieval import ORIGINAL
-    from projbank.experiments.retrieval import evaluate as run
-    from projbank.experiments.table import draw, summarise
+    from projbank.evaluate.data import DataSet
+    from projbank.evaluate.results import ResultFile
+    from projbank.evaluate.retrieval import ORIGINAL
+    from projbank.evaluate.retrieval import evaluate as run
+    from projbank.evaluate.table import draw, summarise
     from projbank.methods import METHODS
-    from projbank.vectors import open_array, open_vectors
+    from projbank.rows.source import open_array, open_vectors
 
     if seeds < 1:
         raise ValueError(f"--seeds must be at least 1. Got {seeds} instead.")

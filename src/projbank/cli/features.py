@@ -139,7 +139,7 @@ def features(
 def _read_codebook(path: Path, given: dict[str, Any]) -> FeatureExtractor:
     """Read the extractor of an earlier run; settings that the user gives as well must be its own."""
     from projbank.features.extractor import FeatureExtractor, extractor_settings
-    from projbank.modelfile import load
+    from projbank.models.file import load
 
     extractor = load(path)
     if not isinstance(extractor, FeatureExtractor):

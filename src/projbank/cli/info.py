@@ -35,8 +35,8 @@ def describe(path: Path, dataset: str | None = None) -> dict[str, Any]:
     """Facts about a file, as JSON values."""
     import numpy as np
 
+    from projbank.rows.source import first_bytes, open_array, open_vectors
     from projbank.search.file import is_index
-    from projbank.vectors import first_bytes, open_array, open_vectors
 
     head = first_bytes(path)
     if head[8:9] == b"{":  # safetensors: eight bytes of length, then a JSON header
@@ -49,7 +49,7 @@ def describe(path: Path, dataset: str | None = None) -> dict[str, Any]:
 
 
 def _describe_model(path: Path) -> dict[str, Any]:
-    from projbank.modelfile import load, read_metadata
+    from projbank.models.file import load, read_metadata
 
     metadata = read_metadata(path)
     model = load(path)
@@ -95,7 +95,7 @@ def _describe_codes(codes: Any) -> dict[str, Any]:
 def _describe_vectors(X: Any) -> dict[str, Any]:
     import numpy as np
 
-    from projbank.vectors import check_finite, read_rows
+    from projbank.rows.source import check_finite, read_rows
 
     n_rows, n_features = X.shape
     rows = read_rows(X, 0, max(1, min(n_rows, _LOOK_AT, (64 << 20) // (4 * n_features))))

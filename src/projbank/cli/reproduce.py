@@ -14,7 +14,7 @@ from projbank.cli.bank import Jobs, Quiet, Verbose, verbosity
 from projbank.cli.evaluate import exit_if_all_failed, numbers, settings_of
 
 if TYPE_CHECKING:
-    from projbank.experiments.sets import SetFiles
+    from projbank.paper.sets import SetFiles
 
 QUICK_LENGTHS = 2
 QUICK_ITER = 20
@@ -67,12 +67,12 @@ def reproduce(
     Results are kept after every cell: after Ctrl-C the same command goes on. A method that fails does not stop the
     others; its row says why. The exit code is 1 where no cell has a result.
     """
-    from projbank.experiments.digits import digit_set
-    from projbank.experiments.notes import note_command
-    from projbank.experiments.reproduce import PROTOCOLS, Settings, plan, prepare
-    from projbank.experiments.runner import Rules, run
-    from projbank.experiments.sets import read_sets
+    from projbank.evaluate.runner import Rules, run
     from projbank.methods import METHODS
+    from projbank.paper.digits import digit_set
+    from projbank.paper.notes import note_command
+    from projbank.paper.reproduce import PROTOCOLS, Settings, plan, prepare
+    from projbank.paper.sets import read_sets
 
     chosen = _choose(names, list(PROTOCOLS))
     if quick == bool(data):
@@ -128,7 +128,7 @@ def report(
 ) -> None:
     """Draw tables, plots and the report again from the results of a folder; nothing is measured."""
     if take:
-        from projbank.experiments.notes import take_results
+        from projbank.paper.notes import take_results
 
         for path in take:
             print(f"{path}: {take_results(folder, path)} cells taken")
@@ -136,7 +136,7 @@ def report(
 
 
 def _draw(folder: Path, docs: Path | None = None) -> None:
-    from projbank.report import write_documents, write_report
+    from projbank.paper.report import write_documents, write_report
 
     print(f"{write_report(folder)}: the report")
     if docs is not None:
@@ -154,8 +154,8 @@ def _pick(sets: list[SetFiles], names: str | None) -> list[SetFiles]:
 
 
 def _quick_params() -> dict[str, dict[str, int]]:
-    from projbank.experiments.reproduce import BANKS
     from projbank.methods import METHODS
+    from projbank.paper.reproduce import BANKS
 
     banks = (*BANKS, "randst+bpb")
     return {name: {"max_iter": QUICK_ITER} for name in banks if name in METHODS}

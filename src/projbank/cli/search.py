@@ -45,8 +45,8 @@ def index(
     ] = None,
 ) -> None:
     """Put a file of codes into an index file."""
+    from projbank.rows.source import open_array
     from projbank.search import HammingIndex
-    from projbank.vectors import open_array
 
     own = None if ids is None else open_array(ids)
     built = HammingIndex(open_array(codes), ids=own, n_bits=bits)
@@ -83,8 +83,8 @@ def search(
     jobs: Jobs = None,
 ) -> None:
     """Find the nearest codes of each query."""
+    from projbank.rows.source import open_vectors
     from projbank.search import HammingIndex
-    from projbank.vectors import open_vectors
 
     opened = HammingIndex.load(index)
     source = _open_queries(queries, bank, opened.n_bits, asymmetric or rerank == "asymmetric", dataset, jobs)
@@ -121,8 +121,8 @@ def _open_queries(
     path: Path, bank: Path | None, n_bits: int, as_margins: bool, dataset: str | None, jobs: int | None
 ) -> _Queries:
     from projbank.methods.search import query_values
-    from projbank.modelfile import load
-    from projbank.vectors import open_array, open_vectors
+    from projbank.models.file import load
+    from projbank.rows.source import open_array, open_vectors
 
     if bank is None:
         points = open_array(path)
@@ -145,7 +145,7 @@ def _open_queries(
 
 
 def _open_query_vectors(path: Path | None, source: _Queries, dataset: str | None) -> Any:
-    from projbank.vectors import open_vectors
+    from projbank.rows.source import open_vectors
 
     vectors = source.vectors if path is None else open_vectors(path, dataset)
     if vectors is None:

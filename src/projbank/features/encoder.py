@@ -14,10 +14,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from projbank.features.blas import one_blas_thread
-from projbank.modelfile import ModelFile, ModelFileError
+from projbank.models.file import ModelFile, ModelFileError
 from projbank.params import check_int, check_positive
+from projbank.rows.source import check_finite
 from projbank.threads import run_all, thread_count
-from projbank.vectors import check_finite
 
 Bags = Sequence[ArrayLike] | tuple[ArrayLike, ArrayLike]
 """Descriptors of many images: a list of (n_i, k) arrays, or (stacked, offsets)."""

@@ -20,7 +20,7 @@ from projbank.features.media import MediaError
 from projbank.features.readers import Source
 from projbank.features.rowfile import RowFile
 from projbank.features.workers import NO_DESCRIPTORS, Workers
-from projbank.modelfile import load
+from projbank.models.file import load
 from projbank.params import check_choice, check_int
 from projbank.progress import progress, say
 from projbank.threads import thread_count

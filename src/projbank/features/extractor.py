@@ -21,7 +21,7 @@ from projbank.features.sift import SIFT
 from projbank.features.trajectories import DenseTrajectories
 from projbank.features.vlad import VLAD
 from projbank.files import atomic_path
-from projbank.modelfile import FORMAT, VERSION, ModelFileError
+from projbank.models.file import FORMAT, VERSION, ModelFileError
 from projbank.params import check_int
 
 DESCRIPTORS: dict[str, type] = {"dense-sift": DenseSIFT, "sift": SIFT, "trajectories": DenseTrajectories}

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from projbank.features.encoder import Encoder
 from projbank.features.gmm import DiagonalMixture, fit_mixture
 from projbank.features.kmeans import kmeans
-from projbank.modelfile import ModelFileError
+from projbank.models.file import ModelFileError
 from projbank.params import check_int
 
 KMEANS_STEPS = 15

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from projbank.features.encoder import Encoder
 from projbank.features.kmeans import kmeans, nearest
 from projbank.kernels.features_encode import sum_by_label
-from projbank.modelfile import ModelFileError
+from projbank.models.file import ModelFileError
 from projbank.params import check_int
 
 

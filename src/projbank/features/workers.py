@@ -24,7 +24,7 @@ from projbank.features.encoder import Encoder
 from projbank.features.extractor import FeatureExtractor
 from projbank.features.media import MediaError
 from projbank.features.readers import Source
-from projbank.modelfile import load
+from projbank.models.file import load
 
 NO_DESCRIPTORS = "no descriptors"
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 from sklearn.utils.validation import check_is_fitted
 
 from projbank.bank import ProjectionBank
-from projbank.estimator import BankCoder
+from projbank.base import BankCoder
 from projbank.kernel_bank import KernelProjectionBank
 
 

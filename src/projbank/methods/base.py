@@ -13,14 +13,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import ThreadpoolController
 
-from projbank import codes as packed
-from projbank.estimator import RowCoder, auto_bits
-from projbank.kernels.methods_pack import pack_above
-from projbank.modelfile import ModelFileError
+from projbank import bits as packed
+from projbank.base import RowCoder, auto_bits
+from projbank.kernels.pack import pack_above
+from projbank.models.file import ModelFileError
 from projbank.params import check_int, check_positive, reject
 from projbank.progress import progress
+from projbank.rows.source import check_finite, column_statistics, read_rows, release_pages, row_blocks
 from projbank.threads import run_all, thread_count
-from projbank.vectors import check_finite, column_statistics, read_rows, release_pages, row_blocks
 
 Floats = NDArray[np.float32]
 Arrays = tuple[tuple[str, str, str], ...]

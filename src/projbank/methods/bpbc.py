@@ -13,7 +13,7 @@ from projbank.methods.itq import nearest_rotation
 from projbank.methods.pq import pad
 from projbank.params import check_int
 from projbank.progress import progress
-from projbank.vectors import read_rows, row_blocks
+from projbank.rows.source import read_rows, row_blocks
 
 _LEARN_BYTES = 64 << 20
 

@@ -12,8 +12,8 @@ from projbank.methods.base import Floats
 from projbank.methods.cbe_rand import RandomCBE
 from projbank.params import check_int, check_positive
 from projbank.progress import progress
+from projbank.rows.source import read_rows, row_blocks
 from projbank.threads import run_all, thread_count
-from projbank.vectors import read_rows, row_blocks
 
 Complex = NDArray[np.complex128]
 

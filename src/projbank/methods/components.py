@@ -13,8 +13,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from projbank.methods.base import Floats
+from projbank.rows.source import read_rows, row_blocks
 from projbank.threads import run_all, split_rows
-from projbank.vectors import read_rows, row_blocks
 
 RANK_TOLERANCE = 1e-6
 """Share of the largest variance below which a direction is rounding error of float32."""

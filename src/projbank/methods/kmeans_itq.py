@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.grouping import group_dimensions
+from projbank.learn.grouping import group_dimensions
 from projbank.methods.base import BinaryMethod, Floats, centred_thresholds
 from projbank.methods.components import principal_components
 from projbank.methods.itq import learn_rotation
 from projbank.params import check_int
 from projbank.progress import progress
+from projbank.rows.source import read_rows, row_blocks
 from projbank.threads import thread_count
-from projbank.vectors import read_rows, row_blocks
 
 
 class KMeansITQ(BinaryMethod):

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.coding import Bank
-from projbank.grouping import group_dimensions
+from projbank.learn.grouping import group_dimensions
 from projbank.methods.base import Floats, RealMethod
+from projbank.models.bank import Bank
 from projbank.params import check_int
 from projbank.threads import thread_count
 

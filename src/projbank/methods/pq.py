@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from projbank.methods.base import Arrays, Floats, Method
 from projbank.methods.faiss_threads import faiss_threads
 from projbank.params import check_int
-from projbank.vectors import read_rows, row_blocks
+from projbank.rows.source import read_rows, row_blocks
 
 CODE_BITS = 8
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from projbank.methods.base import Floats, Method
 from projbank.methods.srht import SubsampledHadamard, draw_hadamard, padded_size
 from projbank.params import check_int
-from projbank.vectors import read_rows
+from projbank.rows.source import read_rows
 
 
 class RaBitQ(Method):

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.kernels.methods_pack import all_finite
+from projbank.kernels.pack import all_finite
+from projbank.learn.neighbors import neighbor_graph
 from projbank.methods.base import BinaryMethod, Floats
 from projbank.metrics import pair_errors
-from projbank.neighbors import neighbor_graph
 from projbank.params import check_choice, check_int
+from projbank.rows.source import read_rows, row_blocks
 from projbank.threads import run_all, split_rows, thread_count
-from projbank.vectors import read_rows, row_blocks
 
 COLUMNS = 1024
 CRITERIA = ("pairs", "balance")

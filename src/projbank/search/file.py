@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.codes import code_bytes
+from projbank.bits import code_bytes
 from projbank.files import atomic_path
 
 FORMAT = "projbank-index"

@@ -8,15 +8,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from projbank.codes import check_codes, clear_padding, pack
+from projbank.bits import check_codes, clear_padding, pack
 from projbank.params import check_choice, check_int
+from projbank.rows.source import check_finite
 from projbank.search.file import IndexContent, read_index, write_index
 from projbank.search.ids import check_ids
 from projbank.search.margins import quantise, weigh
 from projbank.search.rerank import by_margins, by_vectors
 from projbank.search.scan import nearest, nearest_weighted
 from projbank.threads import thread_count
-from projbank.vectors import check_finite
 
 MAX_BITS = 1 << 24
 """Longest code: distances weighted with 8-bit queries still fit in int32."""

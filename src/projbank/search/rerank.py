@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from projbank.rows.source import check_finite, row_blocks
 from projbank.search.margins import quantise, weigh
 from projbank.search.scan import sort_pairs, weighted_distances
 from projbank.threads import run_all
-from projbank.vectors import check_finite, row_blocks
 
 Ranked = tuple[NDArray[np.float32], NDArray[np.int64]]
 GATHER_BYTES = 8 << 20

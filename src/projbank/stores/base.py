@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from projbank.codes import check_codes, clear_padding
+from projbank.bits import check_codes, clear_padding
 from projbank.params import check_choice, check_int
 from projbank.search.ids import check_ids
 from projbank.search.scan import sort_pairs

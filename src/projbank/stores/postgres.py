@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.codes import unpack
+from projbank.bits import unpack
 from projbank.params import check_int
 from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind
 from projbank.threads import split_rows

@@ -1,0 +1,1 @@
+"""What users measure their own vectors with: splits, retrieval runs, results, tuning."""

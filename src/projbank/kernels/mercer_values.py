@@ -1,0 +1,423 @@
+"""Kernel functions of short vectors: values k(u, v) of rows against the basis of one group, 16 basis vectors at a time.
+
+Rows u and basis vectors v come scaled (`projbank.models.mercer`), so that there are only two forms:
+
+    degree 0:   exp2(u . v - |u|^2 / 2 - |v|^2 / 2)         the RBF kernel
+    degree t:   (u . v + 1)^t - 1                           the polynomial kernel less its constant; t = 1 is linear
+
+A basis is held in blocks of 16 vectors, dimension after dimension, so that one vector operation serves 8 of them. Four
+rows share what is loaded; every row is summed in the same order, alone or with others, so it gets the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from projbank.kernels.jit import kernel
+
+LANES = 16
+"""Basis vectors in a block."""
+
+_ROWS_TOGETHER = 4
+_LEAST = -125.0
+"""Exponents below are taken as this: 2e-38 stands for 0."""
+_ROUND = 12582912.0
+"""1.5 * 2^23: adding it to a float32 rounds that to an integer, which then stands in the low bits."""
+_EXP2 = (
+    1.535336188319500e-4,
+    1.339887440266574e-3,
+    9.618437357674640e-3,
+    5.550332471162809e-2,
+    2.402264791363012e-1,
+    6.931472028550421e-1,
+    1.0,
+)
+"""2^x on [-1/2, 1/2], highest power first (Cephes, exp2f)."""
+
+_f32, _i32, _i64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
+_v8, _v8i = ir.VectorType(_f32, 8), ir.VectorType(_i32, 8)
+
+
+def _constant(value: float) -> Any:
+    return ir.Constant(_v8, [float(np.float32(value))] * 8)
+
+
+def _load(builder: Any, address: Any, kind: Any, offset: int = 0) -> Any:
+    place = builder.inttoptr(builder.add(address, _i64(offset)), kind.as_pointer())
+    return builder.load(place, align=4)
+
+
+def _store(builder: Any, value: Any, address: Any) -> None:
+    builder.store(value, builder.inttoptr(address, value.type.as_pointer()), align=4)
+
+
+def _spread(builder: Any, number: Any) -> Any:
+    """Eight copies of a number."""
+    first = builder.insert_element(ir.Constant(_v8, ir.Undefined), number, _i32(0))
+    return builder.shuffle_vector(first, first, ir.Constant(_v8i, [0] * 8))
+
+
+def _fma(builder: Any, a: Any, b: Any, c: Any) -> Any:
+    """Give a * b + c, rounded once: the same on every machine."""
+    kind = ir.FunctionType(_v8, [_v8] * 3)
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.fma.v8f32"), [a, b, c])
+
+
+def _clip(builder: Any, x: Any, low: float, high: float) -> Any:
+    """Keep numbers in [low, high]; NaN (infinity less infinity, for rows far off) becomes `low`."""
+    x = builder.select(builder.fcmp_ordered(">", x, _constant(low)), x, _constant(low))
+    return builder.select(builder.fcmp_ordered("<", x, _constant(high)), x, _constant(high))
+
+
+def _exp2(builder: Any, x: Any) -> Any:
+    """2^x for x <= 0, to about 2e-7 of itself: 2^k by the exponent's bits, the rest by a polynomial."""
+    x = _clip(builder, x, _LEAST, 0.0)
+    rounded = builder.fadd(x, _constant(_ROUND))
+    rest = builder.fsub(x, builder.fsub(rounded, _constant(_ROUND)))
+    power = _constant(_EXP2[0])
+    for coefficient in _EXP2[1:]:
+        power = _fma(builder, power, rest, _constant(coefficient))
+    whole = builder.shl(builder.bitcast(rounded, _v8i), ir.Constant(_v8i, [23] * 8))
+    return builder.bitcast(builder.add(builder.bitcast(power, _v8i), whole), _v8)
+
+
+def _sum_lanes(builder: Any, vector: Any) -> Any:
+    """Sum of 8 numbers, as a tree."""
+    for step in (4, 2, 1):
+        order = ir.Constant(_v8i, [(k + step) % 8 for k in range(8)])
+        vector = builder.fadd(vector, builder.shuffle_vector(vector, vector, order))
+    return builder.extract_element(vector, _i32(0))
+
+
+def _half_squares(builder: Any, numbers: Any, count: Any) -> Any:
+    """-1/2 of the sum of squares of `count` float32 from an address on: 8 lanes, a tree, then the rest."""
+    lanes, total = cgutils.alloca_once(builder, _v8), cgutils.alloca_once(builder, _f32)
+    builder.store(_constant(0.0), lanes)
+    whole = builder.ashr(count, _i64(3))
+    with cgutils.for_range(builder, whole) as loop:
+        eight = _load(builder, builder.add(numbers, builder.shl(loop.index, _i64(5))), _v8)
+        builder.store(_fma(builder, eight, eight, builder.load(lanes)), lanes)
+    builder.store(_sum_lanes(builder, builder.load(lanes)), total)
+    numbers = builder.add(numbers, builder.shl(whole, _i64(5)))
+    with cgutils.for_range(builder, builder.and_(count, _i64(7))) as loop:
+        number = _load(builder, builder.add(numbers, builder.shl(loop.index, _i64(2))), _f32)
+        builder.store(builder.fadd(builder.load(total), builder.fmul(number, number)), total)
+    return builder.fmul(builder.load(total), ir.Constant(_f32, -0.5))
+
+
+def _block_values(
+    builder: Any, n_rows: int, shape: list[Any], block: Any, halves: Any, row_halves: Any
+) -> list[list[Any]]:
+    """Kernel values of some rows and 16 basis vectors, two vectors a row; row_halves: address of the rows' halves."""
+    rows, row_bytes, n_dims, degree = shape
+    places = [[cgutils.alloca_once(builder, _v8) for _ in range(2)] for _ in range(n_rows)]
+    first = [_load(builder, halves, _v8, 32 * k) for k in range(2)]
+    for r, pair in enumerate(places):
+        own = _spread(builder, _load(builder, row_halves, _f32, 4 * r))
+        for k in range(2):
+            builder.store(builder.fadd(first[k], own), pair[k])
+    with cgutils.for_range(builder, n_dims) as loop:
+        vectors = [_load(builder, builder.add(block, builder.shl(loop.index, _i64(6))), _v8, 32 * k) for k in range(2)]
+        at = builder.add(rows, builder.shl(loop.index, _i64(2)))
+        for pair in places:
+            number = _spread(builder, _load(builder, at, _f32))
+            for k in range(2):
+                builder.store(_fma(builder, number, vectors[k], builder.load(pair[k])), pair[k])
+            at = builder.add(at, row_bytes)
+    flat = [place for pair in places for place in pair]
+    with builder.if_else(builder.icmp_signed("==", degree, _i64(0))) as (radial, polynomial):
+        with radial:
+            for place in flat:
+                builder.store(_exp2(builder, builder.load(place)), place)
+        with polynomial:
+            products = [builder.load(place) for place in flat]
+            with cgutils.for_range(builder, builder.sub(degree, _i64(1))):
+                for place, product in zip(flat, products, strict=True):
+                    power = builder.load(place)
+                    builder.store(_fma(builder, power, product, builder.fadd(power, product)), place)
+    return [[builder.load(place) for place in pair] for pair in places]
+
+
+def _make_uses(n_rows: int) -> tuple[Any, Any, Any]:
+    """Three intrinsics that go through the blocks of one group with `n_rows` rows; arguments are addresses or numbers.
+
+    Common to all: address of the rows, bytes from row to row, number of dimensions, degree, address of the blocks and
+    of the basis vectors' -|v|^2 / 2, number of blocks, address of the rows' -|u|^2 / 2.
+    """
+
+    def each_block(builder: Any, args: list[Any], use: Callable[[Any, list[list[Any]]], None]) -> None:
+        rows, row_bytes, n_dims, degree, blocks, halves, n_blocks, row_halves = args
+        block_bytes = builder.shl(n_dims, _i64(6))
+        with cgutils.for_range(builder, n_blocks) as loop:
+            offset = builder.shl(loop.index, _i64(6))
+            block = builder.add(blocks, builder.mul(loop.index, block_bytes))
+            shape = [rows, row_bytes, n_dims, degree]
+            use(offset, _block_values(builder, n_rows, shape, block, builder.add(halves, offset), row_halves))
+
+    def dot(typing: Any, rows: Any, row_bytes: Any, n_dims: Any, degree: Any, blocks: Any, halves: Any, n_blocks: Any,
+            row_halves: Any, coefficients: Any, sums: Any) -> Any:  # fmt: skip
+        """sums[r] = sum of coefficients * values in 8 lanes; in memory, since the products need all registers."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            *common, coefficients, sums = args
+            places = [builder.add(sums, _i64(32 * r)) for r in range(n_rows)]
+            for place in places:
+                _store(builder, _constant(0.0), place)
+
+            def add(offset: Any, values: list[list[Any]]) -> None:
+                own = [_load(builder, builder.add(coefficients, offset), _v8, 32 * k) for k in range(2)]
+                for place, pair in zip(places, values, strict=True):
+                    total = _fma(builder, own[0], pair[0], _load(builder, place, _v8))
+                    _store(builder, _fma(builder, own[1], pair[1], total), place)
+
+            each_block(builder, common, add)
+            return context.get_dummy_value()
+
+        return types.void(*(types.intp,) * 10), generate
+
+    def store(typing: Any, rows: Any, row_bytes: Any, n_dims: Any, degree: Any, blocks: Any, halves: Any, n_blocks: Any,
+              row_halves: Any, out: Any, out_bytes: Any) -> Any:  # fmt: skip
+        """out[r] = values, `out_bytes` from one row to the next."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            *common, out, out_bytes = args
+
+            def keep(offset: Any, values: list[list[Any]]) -> None:
+                at = builder.add(out, offset)
+                for pair in values:
+                    for k in range(2):
+                        _store(builder, pair[k], builder.add(at, _i64(32 * k)))
+                    at = builder.add(at, out_bytes)
+
+            each_block(builder, common, keep)
+            return context.get_dummy_value()
+
+        return types.void(*(types.intp,) * 10), generate
+
+    def pull(typing: Any, rows: Any, row_bytes: Any, n_dims: Any, degree: Any, blocks: Any, halves: Any, n_blocks: Any,
+             row_halves: Any, slopes: Any, slope_bytes: Any, out: Any) -> Any:  # fmt: skip
+        """Add the sum over rows of slopes[r] * values to `out`; `slope_bytes` from one row's slope to the next."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            *common, slopes, slope_bytes, out = args
+            spread = []
+            for _ in range(n_rows):
+                spread.append(_spread(builder, _load(builder, slopes, _f32)))
+                slopes = builder.add(slopes, slope_bytes)
+
+            def add(offset: Any, values: list[list[Any]]) -> None:
+                at = builder.add(out, offset)
+                for k in range(2):
+                    total = _load(builder, at, _v8, 32 * k)
+                    for slope, pair in zip(spread, values, strict=True):
+                        total = _fma(builder, slope, pair[k], total)
+                    _store(builder, total, builder.add(at, _i64(32 * k)))
+
+            each_block(builder, common, add)
+            return context.get_dummy_value()
+
+        return types.void(*(types.intp,) * 11), generate
+
+    return intrinsic(dot), intrinsic(store), intrinsic(pull)
+
+
+_dot4, _store4, _pull4 = _make_uses(_ROWS_TOGETHER)
+_dot1, _store1, _pull1 = _make_uses(1)
+
+
+@intrinsic
+def _minus_half_square(typing: Any, numbers: Any, count: Any) -> Any:
+    """-1/2 of the sum of squares of `count` float32 from an address on, as for rows."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _half_squares(builder, *args)
+
+    return types.float32(types.intp, types.intp), generate
+
+
+@intrinsic
+def _total(typing: Any, numbers: Any) -> Any:
+    """Sum of the 8 float32 at an address, as a tree."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _sum_lanes(builder, _load(builder, args[0], _v8))
+
+    return types.float32(types.intp), generate
+
+
+@njit
+def _row_halves(rows, row_bytes, n_dims, degree, out):
+    """out[r] = -|u|^2 / 2 of the rows from an address on, or 0 for a polynomial kernel."""
+    for r in range(out.size):
+        out[r] = _minus_half_square(rows + r * row_bytes, n_dims) if degree == 0 else np.float32(0)
+
+
+_NUMBERS = "Array(float32, 1, 'C', readonly=True)"
+_INDICES = "Array(int64, 1, 'C', readonly=True)"
+_MATRIX = "Array(float32, 2, 'C', readonly=True)"
+_BANK = f"{_INDICES}, {_NUMBERS}, {_NUMBERS}, int64"
+
+
+@intrinsic
+def _largest(typing: Any, numbers: Any, count: Any) -> Any:
+    """Largest of the absolute values of `count` times 8 float32 from an address on, by their bits, as an int32."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        numbers, count = args
+        lanes = cgutils.alloca_once(builder, _v8i)
+        builder.store(ir.Constant(_v8i, [0] * 8), lanes)
+        with cgutils.for_range(builder, count) as loop:
+            bits = _load(builder, builder.add(numbers, builder.shl(loop.index, _i64(5))), _v8i)
+            bits = builder.and_(bits, ir.Constant(_v8i, [0x7FFFFFFF] * 8))
+            known = builder.load(lanes)
+            builder.store(builder.select(builder.icmp_signed(">", bits, known), bits, known), lanes)
+        lanes = builder.load(lanes)
+        result = builder.extract_element(lanes, _i32(0))
+        for k in range(1, 8):
+            lane = builder.extract_element(lanes, _i32(k))
+            result = builder.select(builder.icmp_signed(">", lane, result), lane, result)
+        return result
+
+    return types.int32(types.intp, types.intp), generate
+
+
+@njit
+def _tile_of(indptr, p, tile):
+    """First column of the tile that group p is in, and the tile's number of columns."""
+    first = p // tile * tile
+    start = indptr[first]
+    return start, indptr[min(first + tile, indptr.size - 1)] - start
+
+
+@kernel(
+    f"boolean(Array(float32, 2, 'A', readonly=True), {_INDICES}, Array(int32, 1, 'C', readonly=True), {_NUMBERS}, "
+    f"{_NUMBERS}, int64, float32[:, ::1])"
+)
+def gather_groups(X, indptr, columns, scale, shift, tile, U):
+    """U[i, c] = X[i, columns[c]] * scale[c] - shift[c]; False if any value of X is NaN or infinite.
+
+    X (rows, D) with adjacent columns. U (rows, m) is filled tile by tile: the columns of the first `tile` groups for
+    all rows, then those of the next; with a tile of all d groups that is the plain order. What is read together later
+    so stands together. A row is first looked through in order, which brings it into the cache that the scattered
+    reads are served from.
+    """
+    n_rows, n_features = X.shape
+    n_groups = indptr.size - 1
+    flat = U.reshape(-1)
+    largest = np.int32(0)
+    for i in range(n_rows):
+        row = X[i]
+        largest = max(largest, _largest(X.ctypes.data + i * X.strides[0], n_features // 8))
+        for j in range(n_features // 8 * 8, n_features):
+            largest = max(largest, np.float32(row[j]).view(np.int32) & np.int32(0x7FFFFFFF))
+        for p in range(0, n_groups, tile):
+            start, width = _tile_of(indptr, p, tile)
+            own = flat[n_rows * start + i * width : n_rows * start + (i + 1) * width]
+            places, factors, shifts = columns[start : start + width], scale[start:], shift[start:]
+            for c in range(width):
+                own[c] = row[np.uint32(places[c])] * factors[c] - shifts[c]
+    return largest < np.int32(0x7F800000)
+
+
+@kernel(f"void({_MATRIX}, {_INDICES}, int64, float32[::1], float32[::1])")
+def arrange_basis(V, indptr, degree, blocks, halves):
+    """Put scaled basis vectors V (n, m) into the blocks that the other kernels read; places past n are 0.
+
+    indptr (d + 1,): where the columns of each group begin; blocks (n_pad * m,), group after group and in it 16 vectors
+    after 16; halves (d * n_pad,): -|v|^2 / 2, or 0 for polynomial kernels. n_pad is n rounded up to 16.
+    """
+    n = V.shape[0]
+    n_pad = (n + LANES - 1) // LANES * LANES
+    blocks[:] = 0
+    halves[:] = 0
+    for p in range(indptr.size - 1):
+        n_dims = indptr[p + 1] - indptr[p]
+        for i in range(n):
+            at = n_pad * indptr[p] + (i // LANES) * LANES * n_dims + i % LANES
+            for q in range(n_dims):
+                blocks[at + LANES * q] = V[i, indptr[p] + q]
+            if degree == 0:
+                start = V.ctypes.data + i * V.strides[0] + 4 * indptr[p]
+                halves[p * n_pad + i] = _minus_half_square(start, n_dims)
+
+
+@kernel(f"void({_MATRIX}, {_BANK}, {_MATRIX}, {_NUMBERS}, int64, float32[:, ::1])")
+def kernel_margins(U, indptr, blocks, halves, degree, coefficients, biases, tile, F):
+    """F[i, p] = sum over basis vectors of coefficients[p] * k(u_i, v) - biases[p].
+
+    U (rows, m) as `gather_groups` fills it with that `tile`; coefficients (d, n_pad), 0 past n; F (rows, d).
+    """
+    n_rows, n_pad = U.shape[0], coefficients.shape[1]
+    own, sums = np.empty(n_rows, np.float32), np.empty((n_rows, 8), np.float32)
+    tiled = n_rows // _ROWS_TOGETHER * _ROWS_TOGETHER
+    for p in range(indptr.size - 1):
+        start, width = _tile_of(indptr, p, tile)
+        u, row_bytes = U.ctypes.data + 4 * (n_rows * start + indptr[p] - start), 4 * width
+        n_dims = indptr[p + 1] - indptr[p]
+        basis, constants = blocks.ctypes.data + 4 * n_pad * indptr[p], halves.ctypes.data + 4 * n_pad * p
+        factors = coefficients.ctypes.data + p * coefficients.strides[0]
+        _row_halves(u, row_bytes, n_dims, degree, own)
+        for i in range(0, tiled, _ROWS_TOGETHER):
+            _dot4(u + i * row_bytes, row_bytes, n_dims, degree, basis, constants, n_pad // LANES,
+                  own.ctypes.data + 4 * i, factors, sums.ctypes.data + 32 * i)  # fmt: skip
+        for i in range(tiled, n_rows):
+            _dot1(u + i * row_bytes, row_bytes, n_dims, degree, basis, constants, n_pad // LANES,
+                  own.ctypes.data + 4 * i, factors, sums.ctypes.data + 32 * i)  # fmt: skip
+        for i in range(n_rows):
+            F[i, p] = _total(sums.ctypes.data + 32 * i) - biases[p]
+
+
+@kernel(f"void({_MATRIX}, {_BANK}, int64, int64, float32[:, ::1])")
+def kernel_matrix(U, indptr, blocks, halves, degree, p, n_basis, K):
+    """K[i, j] = k(u_i, v_j) of group p for the `n_basis` basis vectors; K (rows, n_basis), U in the plain order."""
+    n_rows, row_bytes = U.shape[0], U.strides[0]
+    n_pad = (n_basis + LANES - 1) // LANES * LANES
+    u, n_dims = U.ctypes.data + 4 * indptr[p], indptr[p + 1] - indptr[p]
+    basis, constants = blocks.ctypes.data + 4 * n_pad * indptr[p], halves.ctypes.data + 4 * n_pad * p
+    own, values = np.empty(n_rows, np.float32), np.empty((_ROWS_TOGETHER, n_pad), np.float32)
+    _row_halves(u, row_bytes, n_dims, degree, own)
+    for i in range(0, n_rows, _ROWS_TOGETHER):
+        count = min(_ROWS_TOGETHER, n_rows - i)
+        if count == _ROWS_TOGETHER:
+            _store4(u + i * row_bytes, row_bytes, n_dims, degree, basis, constants, n_pad // LANES,
+                    own.ctypes.data + 4 * i, values.ctypes.data, values.strides[0])  # fmt: skip
+        else:
+            for r in range(count):
+                _store1(u + (i + r) * row_bytes, row_bytes, n_dims, degree, basis, constants, n_pad // LANES,
+                        own.ctypes.data + 4 * (i + r), values.ctypes.data + r * values.strides[0], 0)  # fmt: skip
+        for r in range(count):
+            for j in range(n_basis):
+                K[i + r, j] = values[r, j]
+
+
+@kernel(f"void({_MATRIX}, {_BANK}, {_MATRIX}, int64, int64, int64, float32[:, ::1])")
+def kernel_slopes(U, indptr, blocks, halves, degree, slopes, tile, first, last, out):
+    """out[p] = sum over rows i of slopes[i, p] * k(u_i, v), for groups first <= p < last: chain rule of the margins.
+
+    U as for the margins; slopes (rows, d); out (d, n_pad), what stands past n means nothing.
+    """
+    n_rows, n_pad = U.shape[0], out.shape[1]
+    own = np.empty(n_rows, np.float32)
+    tiled = n_rows // _ROWS_TOGETHER * _ROWS_TOGETHER
+    slope_bytes = slopes.strides[0]
+    for p in range(first, last):
+        start, width = _tile_of(indptr, p, tile)
+        u, row_bytes = U.ctypes.data + 4 * (n_rows * start + indptr[p] - start), 4 * width
+        n_dims = indptr[p + 1] - indptr[p]
+        basis, constants = blocks.ctypes.data + 4 * n_pad * indptr[p], halves.ctypes.data + 4 * n_pad * p
+        pulls, sums = slopes.ctypes.data + 4 * p, out.ctypes.data + p * out.strides[0]
+        _row_halves(u, row_bytes, n_dims, degree, own)
+        out[p] = 0
+        for i in range(0, tiled, _ROWS_TOGETHER):
+            _pull4(u + i * row_bytes, row_bytes, n_dims, degree, basis, constants, n_pad // LANES,
+                   own.ctypes.data + 4 * i, pulls + i * slope_bytes, slope_bytes, sums)  # fmt: skip
+        for i in range(tiled, n_rows):
+            _pull1(u + i * row_bytes, row_bytes, n_dims, degree, basis, constants, n_pad // LANES,
+                   own.ctypes.data + 4 * i, pulls + i * slope_bytes, slope_bytes, sums)  # fmt: skip

@@ -1,0 +1,113 @@
+"""A reduced basis: each group's many basis samples replaced by a few landmarks of its own, coefficients refitted.
+
+In a group's few dimensions g is a smooth function, so few kernels can stand for many. The landmarks are k-means centres
+of the basis samples in those dimensions; their coefficients are the ridge regression of g on the landmarks' kernels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from projbank.kernels.mercer_groups import move_to_means
+from projbank.models.mercer import Basis, Groups, Scaling
+from projbank.progress import progress
+from projbank.threads import run_all, split_rows
+
+_KMEANS_ITER = 10
+_RIDGE = 1e-4
+"""Ridge, in units of the mean squared length of the landmarks' kernels."""
+_GROUPS = 16
+
+Floats = NDArray[np.float32]
+
+
+def choose_landmarks(values: Floats, n_landmarks: int, rng: np.random.Generator) -> Floats:
+    """(n_landmarks, m) k-means centres of samples (n, m), from randomly drawn ones.
+
+    The samples are measured from their mean, so that rounding does not depend on it.
+    """
+    means = values.mean(axis=0, dtype=np.float64).astype(np.float32)
+    samples = np.ascontiguousarray(values - means)
+    first = np.sort(rng.choice(len(values), n_landmarks, replace=False))
+    centers = np.ascontiguousarray(samples[first].T)
+    move_to_means(samples, centers, _KMEANS_ITER)
+    return np.ascontiguousarray(centers.T + means)
+
+
+def regress(K: Floats, g: NDArray[np.floating]) -> tuple[NDArray[np.float64], float]:
+    """Coefficients c and bias b for which K c - b is nearest to g (n,), by ridge regression; K (n, L).
+
+    The mean of K c - b is that of g.
+    """
+    means, level = K.mean(axis=0, dtype=np.float64), float(np.mean(g, dtype=np.float64))
+    centered = K - means
+    gram = centered.T @ centered
+    size = float(np.trace(gram)) / len(gram)
+    if size <= 0:
+        return np.zeros(len(gram)), -level
+    gram[np.diag_indices_from(gram)] += _RIDGE * size
+    coefficients = np.linalg.solve(gram, centered.T @ (g - level))
+    return coefficients, float(means @ coefficients) - level
+
+
+def reduce_basis(
+    rows: Floats,
+    groups: Groups,
+    scaling: Scaling,
+    coefficients: Floats,
+    biases: Floats,
+    n_landmarks: int,
+    landmark_scaling: Scaling,
+    *,
+    seed: int,
+    n_threads: int = 1,
+    verbose: int = 0,
+) -> tuple[Floats, Floats, Floats]:
+    """Replace the basis of every group by landmarks of its own.
+
+    Parameters
+    ----------
+    rows : (n, D) basis samples
+    groups, scaling, coefficients (d, n), biases (d,) : the bank on them
+    n_landmarks : int, at most n
+    landmark_scaling : scaling of the landmarks' kernels, which may be wider
+
+    Returns
+    -------
+    landmarks : (n_landmarks, m) float32, in gathered columns
+    coefficients : (d, n_landmarks) float32
+    biases : (d,) float32
+    """
+    landmarks = np.empty((n_landmarks, len(groups.columns)), np.float32)
+    few = np.empty((len(groups), n_landmarks), np.float32)
+    offsets = np.empty(len(groups), np.float32)
+
+    def reduce(first: int, last: int) -> int:
+        part = groups.part(first, last)
+        start = int(groups.indptr[first])
+        own = scaling.part(slice(start, int(groups.indptr[last])))
+        values = rows[:, part.columns]
+        basis = Basis(part, own, values)
+        targets = np.empty((len(rows), len(part)), np.float32)
+        basis.margins(
+            own.scaled(values), basis.padded(coefficients[first:last]), biases[first:last], targets, tile=len(part)
+        )
+        centers = np.empty((n_landmarks, values.shape[1]), np.float32)
+        for t in range(len(part)):
+            rng = np.random.default_rng([seed, first + t])
+            centers[:, part.own(t)] = choose_landmarks(values[:, part.own(t)], n_landmarks, rng)
+        own = landmark_scaling.part(slice(start, int(groups.indptr[last])))
+        small, U = Basis(part, own, centers), own.scaled(values)
+        K = np.empty((len(rows), n_landmarks), np.float32)
+        for t in range(len(part)):
+            small.matrix(U, t, K)
+            few[first + t], offsets[first + t] = regress(K, targets[:, t])
+        landmarks[:, start : start + values.shape[1]] = centers
+        return last - first
+
+    with threadpool_limits(1, user_api="blas"), progress("choosing landmarks", len(groups), verbose) as advance:
+        for done in run_all(reduce, split_rows(len(groups), _GROUPS), n_threads):
+            advance(done)
+    return landmarks, few, offsets

@@ -1,0 +1,193 @@
+"""Learnt groups: every dimension joins a bit that asks for what it knows.
+
+A bit of a bank sees few dimensions, so it matters which. First a code is learnt that need not be a bank: the leading
+eigenvectors of the target, as far as they are linear in x (ridge regression), and the directions in that small space
+whose signs follow the target best. Then each dimension looks at some random bits, and joins the one that it correlates
+with most and that has room; the sign of the correlation is where learning starts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from projbank.kernels.groups import score_candidates
+from projbank.learn.adam import Adam
+from projbank.learn.grouping import separate_labels
+from projbank.learn.joint import batch_size, code_loss
+from projbank.learn.target import SimilarityTarget, product, standardise
+from projbank.rows.source import row_blocks, take_rows
+from projbank.threads import run_all, split_rows
+
+FEWEST = 64
+"""Training vectors below which there is nothing to learn groups from."""
+
+_SAMPLES = 4096
+_SAMPLE_BYTES = 1 << 29
+_COMPONENTS = 64
+_RIDGE = 1.0
+_STEPS, _RATE = 100, 0.03
+_CANDIDATES = (128, 16)
+_COLUMNS = 4096
+
+Floats = NDArray[np.float32]
+
+
+def learn_groups(
+    X: Any,
+    ids: NDArray[np.int64],
+    target: SimilarityTarget,
+    means: NDArray[np.float64],
+    deviations: NDArray[np.float64],
+    *,
+    n_bits: int,
+    n_assign: int,
+    seed: int,
+    n_threads: int = 1,
+) -> tuple[NDArray[np.int32], Floats]:
+    """Groups of the dimensions, equally large, and the signs of their first weights; both (n_assign, D).
+
+    Parameters
+    ----------
+    X : (n, D) training data
+    ids : ascending ids of the vectors to learn from, at least `FEWEST`
+    target : similarities of the training vectors
+    means, deviations : (D,) of the data
+    n_bits, n_assign : groups, and groups that a dimension serves
+    """
+    rng = np.random.default_rng(seed)
+    most = _SAMPLES if target.kept else min(_SAMPLES, max(FEWEST, _SAMPLE_BYTES // (4 * X.shape[1])))
+    if len(ids) > most:
+        ids = np.sort(rng.choice(ids, most, replace=False))
+    with threadpool_limits(1, user_api="blas"):
+        rows = None
+        if not target.kept:
+            rows = np.empty((len(ids), X.shape[1]), np.float32)
+            take_rows(X, ids, rows)
+        wanted = target.of(ids, rows)
+        hidden = _embed(wanted, target.cosines(ids, rows), rng, n_threads)
+        directions = _learn_directions(hidden, wanted, n_bits, rng, n_threads)
+        loadings = _correlate(X, ids, hidden, means, deviations, n_threads)
+        return choose_groups(directions, loadings, n_assign, rng, n_threads)
+
+
+def choose_groups(
+    directions: Floats, loadings: Floats, n_assign: int, rng: np.random.Generator, n_threads: int = 1
+) -> tuple[NDArray[np.int32], Floats]:
+    """Groups for the dimensions, and the signs of directions @ loadings there; both (n_assign, D).
+
+    directions (n_bits, c), loadings (c, D). In each of `n_assign` rounds all groups have the same room, up to one
+    place; a dimension asks its candidates by falling score, and a group takes those that score highest.
+    """
+    n_bits, n_features = len(directions), loadings.shape[1]
+    labels = np.empty((n_assign, n_features), np.int32)
+    signs = np.empty((n_assign, n_features), np.float32)
+    places = (np.arange(n_assign * n_features).reshape(n_assign, n_features) % n_bits).astype(np.int32)
+    by_dimension = np.ascontiguousarray(loadings.T)
+    n_candidates = min(n_bits, max(_CANDIDATES[0] // n_assign, _CANDIDATES[1]))
+    for plane in range(n_assign):
+        candidates = rng.integers(0, n_bits, (n_features, n_candidates), dtype=np.int32)
+        scores = np.empty(candidates.shape, np.float32)
+
+        def score(start: int, stop: int, candidates: NDArray[np.int32] = candidates, scores: Floats = scores) -> None:
+            score_candidates(directions, by_dimension[start:stop], candidates[start:stop], scores[start:stop])
+
+        for _ in run_all(score, split_rows(n_features, _COLUMNS), n_threads):
+            pass
+        for earlier in labels[:plane]:
+            scores[candidates == earlier[:, None]] = -1
+        labels[plane] = _fill(candidates, scores, np.bincount(places[plane], minlength=n_bits), rng)
+    labels = separate_labels(labels, n_bits)
+    for plane in range(n_assign):
+        products = np.einsum("jc,cj->j", directions[labels[plane]], loadings)
+        signs[plane] = np.where(products < 0, -1, 1)
+    return labels, signs
+
+
+def _fill(
+    candidates: NDArray[np.int32], scores: Floats, room: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Give each row a group: its best candidate with room, or any place that is left in the end.
+
+    candidates, scores (D, c); room (n_bits,), D places in all.
+    """
+    labels = np.full(len(candidates), -1, np.int64)
+    room, scores = room.copy(), scores.copy()
+    asking = np.arange(len(candidates))
+    while len(asking):
+        best = scores[asking].argmax(axis=1)
+        score = scores[asking, best]
+        scores[asking, best] = -1  # each is asked once
+        asking, best, score = asking[score >= 0], best[score >= 0], score[score >= 0]
+        group = candidates[asking, best]
+        queue = np.lexsort((-score, group))
+        asking, group = asking[queue], group[queue]
+        accepted = np.arange(len(group)) - np.searchsorted(group, group) < room[group]
+        labels[asking[accepted]] = group[accepted]
+        room -= np.bincount(group[accepted], minlength=len(room))
+        asking = np.sort(asking[~accepted])
+    left = np.flatnonzero(labels < 0)
+    labels[left] = rng.permutation(np.repeat(np.arange(len(room)), room))
+    return labels
+
+
+def _embed(wanted: Floats, cosines: Floats, rng: np.random.Generator, n_threads: int) -> Floats:
+    """Leading eigenvectors of the target by subspace iteration, smoothed to what is linear in x; (n, c)."""
+    n = len(wanted)
+    n_components = min(_COMPONENTS, n // 2)
+    basis = rng.standard_normal((n, min(n, n_components + 16)), dtype=np.float32)
+    for _ in range(8):
+        basis = np.linalg.qr(product(wanted, basis, n_threads))[0]
+    values, vectors = np.linalg.eigh(basis.T @ product(wanted, basis, n_threads))
+    vectors = (basis @ vectors[:, ::-1][:, :n_components]) * np.sqrt(n * values[::-1][:n_components].clip(0))
+    ridge = cosines.copy()
+    ridge[np.diag_indices(n)] += np.float32(_RIDGE * max(np.trace(cosines) / n, 1e-6))
+    factor = scipy.linalg.cho_factor(ridge, lower=True, overwrite_a=True, check_finite=False)
+    solved = scipy.linalg.cho_solve(factor, vectors.astype(np.float32), check_finite=False)
+    return product(cosines, solved.astype(np.float32), n_threads)
+
+
+def _learn_directions(hidden: Floats, wanted: Floats, n_bits: int, rng: np.random.Generator, n_threads: int) -> Floats:
+    """Directions (n_bits, c) so that the signs of hidden @ directions' follow the target; margins have deviation 1."""
+    directions = rng.standard_normal((n_bits, hidden.shape[1]), dtype=np.float32)
+    offsets = np.zeros(n_bits, np.float32)
+    adam = Adam(directions, offsets)
+    batch = min(batch_size(n_bits) // 2, len(hidden))
+    for _ in range(_STEPS):
+        ids = rng.choice(len(hidden), batch, replace=False)
+        rows = hidden[ids]
+        margins = product(rows, directions.T, n_threads) - offsets
+        _, slopes = code_loss(margins, standardise(wanted[np.ix_(ids, ids)]), n_threads)
+        adam.step(_RATE, product(slopes.T, rows, n_threads), -slopes.sum(axis=0))
+    spreads = np.sqrt(np.einsum("pc,ce,pe->p", directions, np.cov(hidden.T).astype(np.float32), directions).clip(0))
+    return directions / np.maximum(spreads, np.finfo(np.float32).tiny)[:, None]
+
+
+def _correlate(
+    X: Any,
+    ids: NDArray[np.int64],
+    hidden: Floats,
+    means: NDArray[np.float64],
+    deviations: NDArray[np.float64],
+    n_threads: int,
+) -> Floats:
+    """Covariances of the embedding with the dimensions in units of their deviations, (c, D)."""
+    n_features = X.shape[1]
+    center = means.astype(np.float32)
+    sums = np.zeros((hidden.shape[1], n_features), np.float32)
+    for start, stop in row_blocks(len(ids), n_features):
+        rows = np.empty((stop - start, n_features), np.float32)
+        take_rows(X, ids[start:stop], rows)
+        rows -= center
+
+        def add(first: int, last: int, rows: Floats = rows, weights: Floats = hidden[start:stop]) -> None:
+            sums[:, first:last] += weights.T @ rows[:, first:last]
+
+        for _ in run_all(add, split_rows(n_features, _COLUMNS), n_threads):
+            pass
+    scale = np.where(deviations > 0, deviations, 1) * len(ids)
+    return np.divide(sums, scale, dtype=np.float32)

@@ -1,0 +1,1 @@
+"""What was learnt: arrays, and how rows become margins and bits."""

@@ -1,0 +1,1 @@
+"""What exists only for the paper's tables and figures, and their report."""

@@ -1,0 +1,159 @@
+"""Which data sets experiments run on: vectors files, pictures and videos, or a TOML file that names several."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.evaluate.data import DataSet
+from projbank.features.extract import Outputs
+from projbank.rows.source import open_array, open_vectors
+
+KINDS = ("fv", "vlad", "")
+"""Which of the paper's columns stand beside a data set: those of Fisher vectors, of VLAD, or none."""
+N_QUERIES = 1000
+SMALL_SET = 1500
+"""Sets of fewer vectors than this have a tenth of them as queries instead of 1,000."""
+PATHS = ("vectors", "labels", "files", "pictures", "split", "folds", "source")
+
+
+@dataclass(frozen=True)
+class SetFiles:
+    """Where a data set lies. Only `vectors` or `source` is needed; docs/reproduce.md explains each.
+
+    Labels and file names are looked for beside the vectors, where `projbank features` puts them.
+    """
+
+    name: str
+    title: str = ""
+    kind: str = ""
+    vectors: Path | None = None
+    dataset: str | None = None
+    labels: Path | None = None
+    files: Path | None = None
+    pictures: Path | None = None
+    split: Path | None = None
+    folds: Path | None = None
+    source: Path | None = None
+    components: int | None = None
+    sample: int | None = None
+    queries: int | None = None
+    train: int | None = None
+    only: tuple[str, ...] = ()
+
+    def open(self) -> DataSet:
+        """Map the vectors and read the labels."""
+        assert self.vectors is not None
+        labels = self.labels or Outputs(self.vectors).labels
+        return DataSet(self.name, open_vectors(self.vectors, self.dataset), open_array(labels))
+
+    def n_queries(self, n_rows: int) -> int:
+        """Queries of a split: 1,000 as in the paper, a tenth of small sets."""
+        if self.queries is not None:
+            return self.queries
+        return N_QUERIES if n_rows >= SMALL_SET else max(1, n_rows // 10)
+
+    def file_names(self) -> list[str]:
+        """File of each vector, as `projbank features` lists them."""
+        assert self.vectors is not None
+        path = self.files or Outputs(self.vectors).files
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: no such file; it should name the file of each vector of {self.name}.")
+        return path.read_text(encoding="utf-8").splitlines()
+
+    def fold_rows(self, n_rows: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Training and test rows of each given fold; none where the set names neither a split nor lists of folds."""
+        if self.folds is not None:
+            return ucf101_folds(self.folds, self.file_names())
+        if self.split is None:
+            return []
+        marks = np.asarray(open_array(self.split))
+        if marks.shape != (n_rows,):
+            raise ValueError(f"{self.split}: must have a number per vector ({n_rows}). Got shape {marks.shape}.")
+        train, test = np.flatnonzero(marks == 1), np.flatnonzero(marks != 1)
+        if not len(train) or not len(test):
+            raise ValueError(f"{self.split}: must mark training rows by 1 and have test rows too.")
+        return [(train, test)]
+
+
+def ucf101_folds(lists: Path, files: list[str]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Rows of UCF101's three official folds, from `trainlist0N.txt` and `testlist0N.txt`.
+
+    Parameters
+    ----------
+    lists : folder `ucfTrainTestlist`
+    files : file of each row; only its last two parts count (action and video)
+    """
+    rows = {"/".join(Path(file).parts[-2:]): row for row, file in enumerate(files)}
+    folds = []
+    for fold in (1, 2, 3):
+        parts = []
+        for split in ("train", "test"):
+            path = lists / f"{split}list0{fold}.txt"
+            if not path.is_file():
+                raise FileNotFoundError(f"{path}: no such file.")
+            wanted = [line.split()[0] for line in path.read_text().splitlines() if line.strip()]
+            missing = [name for name in wanted if name not in rows]
+            if missing:
+                raise ValueError(f"{path}: {len(missing)} of its videos have no vector, the first is {missing[0]}.")
+            parts.append(np.sort(np.array([rows[name] for name in wanted], np.int64)))
+        folds.append((parts[0], parts[1]))
+    return folds
+
+
+def read_sets(paths: Iterable[Path]) -> list[SetFiles]:
+    """Data sets of `--data`: a TOML file names several, anything else is one set with its own file's name."""
+    found: list[SetFiles] = []
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: no such file or folder.")
+        found += _read_toml(path) if path.suffix == ".toml" else [_plain(path)]
+    names = [one.name for one in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"--data names {name!r} twice; give one of them another name in a TOML file.")
+    return found
+
+
+def _plain(path: Path) -> SetFiles:
+    """A set by its own file name; what stands beside the vectors is taken up."""
+    if path.is_dir() or path.suffix == ".zip":
+        return SetFiles(path.stem, source=path)
+    split = path.with_name(path.stem + ".split.npy")
+    return SetFiles(path.stem, vectors=path, split=split if split.exists() else None)
+
+
+def _read_toml(path: Path) -> list[SetFiles]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not a TOML file ({error}).") from error
+    if not content:
+        raise ValueError(f"{path}: names no data set.")
+    return [_read_set(path, name, entry) for name, entry in content.items()]
+
+
+def _read_set(path: Path, name: str, entry: Any) -> SetFiles:
+    known = {field.name for field in fields(SetFiles)} - {"name"}
+    if not isinstance(entry, dict):
+        raise ValueError(f"{path}: {name} must be a table, [{name}].")
+    unknown = sorted(set(entry) - known)
+    if unknown:
+        raise ValueError(f"{path}: [{name}] may have {', '.join(sorted(known))}. Got {unknown[0]!r}.")
+    if ("vectors" in entry) == ("source" in entry):
+        raise ValueError(f"{path}: [{name}] must have either vectors or source.")
+    if entry.get("kind", "") not in KINDS:
+        raise ValueError(f"{path}: [{name}] kind must be 'fv' or 'vlad'. Got {entry['kind']!r}.")
+    values: dict[str, Any] = dict(entry) | {"only": tuple(entry.get("only", ()))}
+    for word in PATHS:
+        if word in values:
+            values[word] = path.parent / values[word]
+            if not values[word].exists():
+                raise FileNotFoundError(f"{path}: [{name}] {word}: {values[word]}: no such file or folder.")
+    return SetFiles(name, **values)

@@ -1,0 +1,1 @@
+"""Where long vectors come from: one way to read them, whatever holds them."""

@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+
+from projbank.learn import target
+from projbank.learn.target import SimilarityTarget, graded_walk, product, standardise, symmetric_product
+from projbank.rows.source import FoldedRows
+
+
+def literal_target(X, k):
+    """Cosine and two steps on the graph of graded neighbours, pair by pair, in double precision."""
+    n = len(X)
+    centered = X.astype(float) - X.astype(float).mean(axis=0)
+    unit = centered / np.linalg.norm(centered, axis=1, keepdims=True)
+    cosine = unit @ unit.T
+    weight = np.zeros((n, n))
+    for i in range(n):
+        others = [j for j in range(n) if j != i]
+        for rank, j in enumerate(sorted(others, key=lambda j: -cosine[i, j])[:k]):
+            weight[i, j] = np.exp(-6 * rank / k)
+    weight = (weight + weight.T) / 2 + np.eye(n)
+    degrees = weight.sum(axis=1)
+    walk = weight / np.sqrt(np.outer(degrees, degrees))
+    pairs = ~np.eye(n, dtype=bool)
+    parts = [(part - part[pairs].mean()) / part[pairs].std() for part in (cosine, walk @ walk)]
+    mixed = 0.1 * parts[0] + 0.9 * parts[1]
+    mixed = (mixed - mixed[pairs].mean()) / mixed[pairs].std()
+    return np.where(pairs, mixed, 0)
+
+
+@pytest.mark.parametrize(("n", "k"), [(40, 5), (61, 60), (3, 1)])
+def test_agrees_with_the_literal_target(n, k):
+    X = np.random.default_rng(n).standard_normal((n, 12)).astype(np.float32) + 2
+    expected = literal_target(X, k)
+    result = SimilarityTarget(X, X.mean(axis=0, dtype=np.float64), k).of(np.arange(n), X)
+    np.testing.assert_allclose(result, expected, atol=2e-4)
+
+
+def test_a_part_of_the_vectors_has_the_target_of_the_part(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((80, 9)).astype(np.float32)
+    ids = np.arange(3, 80, 5)
+    means = X.mean(axis=0, dtype=np.float64)
+    kept = SimilarityTarget(X, means, 10).of(ids, X[ids])
+    np.testing.assert_allclose(kept, standardise(literal_target(X, 10)[np.ix_(ids, ids)].astype(np.float32)), atol=1e-4)
+    monkeypatch.setattr(target, "KEPT", 10)
+    anew = SimilarityTarget(X, means, 10).of(ids, X[ids])
+    pairs = ~np.eye(len(ids), dtype=bool)
+    assert np.corrcoef(anew[pairs], kept[pairs])[0, 1] > 0.97  # each part is standardised over fewer pairs
+    assert abs(anew[pairs].mean()) < 1e-5
+    assert anew[pairs].std() == pytest.approx(1, abs=1e-4)
+
+
+def test_the_walk_is_symmetric_and_keeps_the_roots_of_degrees():
+    ids = np.array([[1, 2], [0, 2], [3, 1], [2, 0]])
+    walk = graded_walk(ids).toarray()
+    np.testing.assert_allclose(walk, walk.T, rtol=1e-6)
+    values, vectors = np.linalg.eigh(walk.astype(float))
+    assert values[-1] == pytest.approx(1, abs=1e-6)  # a step neither makes nor loses anything
+    assert (np.sign(vectors[:, -1]) == np.sign(vectors[0, -1])).all()
+
+
+def test_equal_vectors_give_no_nan():
+    X = np.ones((5, 4), np.float32)
+    assert np.isfinite(SimilarityTarget(X, X.mean(axis=0, dtype=np.float64), 2).of(np.arange(5), X)).all()
+
+
+@pytest.mark.parametrize("n", [1, 127, 300])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_products(n, n_threads):
+    rng = np.random.default_rng(n)
+    A, B = rng.standard_normal((n, 33)).astype(np.float32), rng.standard_normal((33, 21)).astype(np.float32)
+    np.testing.assert_allclose(symmetric_product(A, n_threads), A @ A.T, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(product(A, B, n_threads), A @ B, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(symmetric_product(A, n_threads), symmetric_product(A, 2))
+
+
+def test_long_vectors_are_folded(monkeypatch):
+    X = np.random.default_rng(6).standard_normal((60, 50)).astype(np.float32) + 1
+    means = X.mean(axis=0, dtype=np.float64)
+    rows = FoldedRows(X, 20)
+    ids = np.arange(60)
+    expected = SimilarityTarget(rows[0:60, 0 : rows.shape[1]], rows.fold(means), 7)
+    exact = SimilarityTarget(X, means, 7)
+    monkeypatch.setattr(target, "_DIMENSIONS", 20)
+    found = SimilarityTarget(X, means, 7)
+    np.testing.assert_array_equal(found.of(ids, X), expected.of(ids, None))
+    np.testing.assert_array_equal(found.cosines(ids, X), expected.cosines(ids, None))
+    assert (found.of(ids, X) != exact.of(ids, X)).any()

@@ -1,0 +1,151 @@
+"""Model files: what is written can be read, nothing else can, and an old file stays readable."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from projbank import ModelFileError, ProjectionBank, load
+from projbank.models.file import read_metadata
+
+OLD = Path(__file__).parents[1] / "data"
+
+
+@pytest.fixture(scope="module")
+def bank():
+    X = np.random.default_rng(0).standard_normal((20, 30)).astype(np.float32)
+    return ProjectionBank(7, solver="paper", grouping="contiguous", n_neighbors=3, max_iter=2).fit(X)
+
+
+@pytest.mark.parametrize("name", ["bank-v1", "bank-v2-soft"])
+def test_files_of_every_version_are_read(name):
+    """Written when the version was new; see tests/data/README.md. They must load for ever."""
+    bank = load(OLD / f"{name}.safetensors")
+    X = np.arange(60, dtype=np.float32).reshape(2, 30) % 7 - 3
+    assert bank.n_bits_ == 7
+    assert bank.get_params()["solver"] == "paper"
+    expected = json.loads((OLD / f"{name}.json").read_text())
+    np.testing.assert_array_equal(bank.transform(X), expected["codes"])
+    np.testing.assert_allclose(bank.decision_function(X), expected["margins"], rtol=1e-6)
+
+
+def test_metadata(bank, tmp_path):
+    path = tmp_path / "bank.safetensors"
+    bank.save(path)
+    metadata = read_metadata(path)
+    assert metadata["class"] == "ProjectionBank"
+    assert metadata["version"] == 2
+    assert metadata["params"]["n_bits"] == 7
+    assert os.listdir(tmp_path) == ["bank.safetensors"]
+
+
+def test_every_truncation_is_told(bank, tmp_path):
+    path = tmp_path / "bank.safetensors"
+    bank.save(path)
+    content = path.read_bytes()
+    for length in (0, 1, 7, 8, 9, 100, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:length])
+        with pytest.raises(ModelFileError, match=r"bank\.safetensors: "):
+            load(path)
+
+
+def test_flipped_header_bytes_never_give_another_error(bank, tmp_path):
+    path = tmp_path / "bank.safetensors"
+    bank.save(path)
+    content = bytearray(path.read_bytes())
+    header = 8 + int.from_bytes(content[:8], "little")
+    refused = 0
+    for place in range(0, header, 3):
+        broken = content.copy()
+        broken[place] ^= 0x15
+        path.write_bytes(broken)
+        try:
+            load(path)
+        except ModelFileError:
+            refused += 1
+    assert refused > header // 3 // 2
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"format": "other"}, "not one of projbank"),
+        ({"version": "99"}, "written by a newer projbank (file version 99)"),
+        ({"version": "x"}, "damaged metadata"),
+        ({"class": "Evil"}, "unknown model class 'Evil'"),
+        ({"params": "{"}, "damaged metadata"),
+        ({"params": "[]"}, "damaged metadata"),
+        ({"params": '{"magic": 1}'}, "damaged model file"),
+    ],
+)
+def test_foreign_metadata(bank, tmp_path, change, words):
+    path = tmp_path / "bank.safetensors"
+    bank.save(path)
+    metadata = {"format": "projbank", "version": "1", "class": "ProjectionBank", "params": "{}"}
+    save_file(load_file(path), path, metadata | change)
+    with pytest.raises(ModelFileError) as caught:
+        load(path)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "words"),
+    [
+        ("labels_", None, "lacks the arrays labels_"),
+        ("labels_", np.full(30, 7, np.int32), "groups that do not exist"),
+        ("labels_", np.full(30, -1, np.int32), "groups that do not exist"),
+        ("labels_", np.zeros(29, np.int32), "do not fit each other"),
+        ("weights_", np.zeros(30, np.float64), "wrong types"),
+        ("biases_", np.zeros((7, 1), np.float32), "do not fit each other"),
+    ],
+)
+def test_arrays_that_do_not_fit(bank, tmp_path, name, array, words):
+    path = tmp_path / "bank.safetensors"
+    bank.save(path)
+    tensors = load_file(path)
+    tensors.pop(name)
+    if array is not None:
+        tensors[name] = array
+    save_file(tensors, path, {"format": "projbank", "version": "1", "class": "ProjectionBank", "params": "{}"})
+    with pytest.raises(ModelFileError) as caught:
+        load(path)
+    assert words in str(caught.value)
+
+
+def test_other_files(tmp_path):
+    save_file({"a": np.zeros(3)}, tmp_path / "foreign.safetensors")
+    np.save(tmp_path / "x.npy", np.zeros((3, 3)))
+    for name in ("foreign.safetensors", "x.npy"):
+        with pytest.raises(ModelFileError, match=name):
+            load(tmp_path / name)
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        load(tmp_path / "missing")
+    with pytest.raises(IsADirectoryError, match="is a directory"):
+        load(tmp_path)
+
+
+def test_a_failed_save_leaves_the_old_file(bank, tmp_path, monkeypatch):
+    import safetensors.numpy
+
+    path = tmp_path / "bank.safetensors"
+    bank.save(path)
+    content = path.read_bytes()
+
+    def broken(tensors, target, metadata):
+        Path(target).write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(safetensors.numpy, "save_file", broken)
+    with pytest.raises(OSError, match="disk full"):
+        bank.save(path)
+    assert path.read_bytes() == content
+    assert os.listdir(tmp_path) == ["bank.safetensors"]
+
+
+def test_an_unfitted_bank_is_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="not fitted"):
+        ProjectionBank().save(tmp_path / "x")
+    assert not os.listdir(tmp_path)

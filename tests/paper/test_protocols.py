@@ -1,0 +1,240 @@
+"""Each protocol against what it should measure, on digits."""
+
+import io
+import re
+import sys
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import normalize
+from sklearn.svm import LinearSVC
+
+from projbank.bits import unpack
+from projbank.evaluate.data import DataSet, draw_split
+from projbank.evaluate.results import ResultFile, read_results
+from projbank.evaluate.runner import Clock, Experiment, Rules, run, time_left
+from projbank.learn.neighbors import nearest_neighbors, positive_pairs
+from projbank.methods import METHODS
+from projbank.metrics import pair_error, precision_recall
+from projbank.paper.action import Action, as_features, compact
+from projbank.paper.cost import Cost
+from projbank.paper.curves import PrecisionRecallCurves
+from projbank.paper.diagnosis import Diagnosis, describe_bits
+from projbank.paper.examples import choose_queries
+from projbank.paper.pair_error import PairError
+from tests.methods.data import digit_products
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = digit_products(200)
+    return DataSet("digits", X[:, ::4].copy(), y)
+
+
+def measured(experiment):
+    assert run([experiment], Rules()) == 0
+    return experiment.records()
+
+
+def test_curves_are_those_of_the_whole_ranking(digits, tmp_path):
+    cells = [("original", None, {}), ("lsh", 32, {})]
+    records = measured(
+        PrecisionRecallCurves(digits, cells, ResultFile(tmp_path / "r.json"), seeds=[3], n_queries=20, n_train=100)
+    )
+    split = draw_split(200, 20, 100, 3)
+    queries, gallery = digits.vectors[split.queries], digits.vectors[split.gallery]
+    method = METHODS["lsh"](n_bits=32, random_state=3).fit(digits.vectors[split.training])
+    bits = [unpack(method.transform(part), 32) for part in (queries, gallery)]
+    distances = [((queries[:, None] - gallery) ** 2).sum(axis=2), (bits[0][:, None] != bits[1]).sum(axis=2)]
+    for record, distance in zip(records, distances, strict=True):
+        ids = np.argsort(distance, axis=1, kind="stable")
+        curve = precision_recall(ids, digits.labels[split.gallery], digits.labels[split.queries])
+        assert record["area"] == pytest.approx(curve.area, abs=2e-3)
+        assert record["ranks"][-1] == 180
+        assert record["recall"][-1] == 1
+        np.testing.assert_allclose(record["precision"], curve.precision[np.array(record["ranks"]) - 1], atol=0.02)
+
+
+def test_pair_errors_are_those_of_the_training_vectors(digits, tmp_path):
+    settings = {"max_iter": 3, "n_neighbors": 5}
+    cells = [("original", None, {}), ("bpb", 16, settings)]
+    records = measured(PairError(digits, cells, ResultFile(tmp_path / "r.json"), seeds=[1], n_queries=20, n_train=60))
+    split = draw_split(200, 20, 60, 1)
+    X = digits.vectors[split.training]
+    graph = positive_pairs(nearest_neighbors(X, 59, X.mean(axis=0)))  # 100 neighbours, lowered
+    bank = METHODS["bpb"](n_bits=16, random_state=1, **settings).fit(X)
+    assert records[1]["pair_error"] == pytest.approx(pair_error(bank.decision_function(X) > 0, graph))
+    whole = METHODS["bpb"](n_bits=1, random_state=1).fit(X)
+    assert records[0]["pair_error"] == pytest.approx(pair_error(whole.decision_function(X) > 0, graph))
+    assert records[0]["positive_share"] == graph.nnz / 60**2
+
+
+@pytest.mark.parametrize("method", ["original", "lsh", "pca", "pq"])
+def test_accuracy_is_that_of_a_linear_svm(digits, tmp_path, method):
+    folds = [(np.arange(150), np.arange(150, 200)), (np.arange(50, 200), np.arange(50))]
+    cells = [(method, None if method == "original" else 64, {})]
+    (record,) = measured(Action(digits, cells, ResultFile(tmp_path / "r.json"), seeds=[0], folds=folds))
+    expected = []
+    for train, test in folds:
+        rows = digits.vectors
+        if method != "original":
+            coder = METHODS[method](n_bits=64, random_state=0).fit(digits.vectors[train])
+            codes = coder.transform(digits.vectors)
+            rows = 2.0 * unpack(codes, 64) - 1 if method == "lsh" else as_features(coder, codes)
+        rows = normalize(rows)
+        machine = LinearSVC(C=100, random_state=0, max_iter=5000, dual=True).fit(rows[train], digits.labels[train])
+        expected.append(100 * machine.score(rows[test], digits.labels[test]))
+    assert record["accuracies"] == pytest.approx(expected, abs=2.01)  # one of 50: ties may fall either way
+    assert record["protocol"]["folds"] == "2 given"
+
+
+def test_compact_rows_have_the_same_inner_products():
+    rows = np.random.default_rng(0).standard_normal((7, 300)).astype(np.float32)
+    rows[3] = rows[5]
+    rows[6] = 0
+    small = compact(rows)
+    assert small.shape == (7, 5)
+    np.testing.assert_allclose(small @ small.T, rows.astype(np.float64) @ rows.T, atol=1e-4)
+    np.testing.assert_array_equal(compact(rows[:, :7]), rows[:, :7])
+
+
+def test_product_codes_become_their_centres(digits):
+    coder = METHODS["pq"](n_bits=64, random_state=0).fit(digits.vectors)
+    codes = coder.transform(digits.vectors[:9])
+    parts = np.split(unpack(codes, coder.n_bits_), len(coder.centroids_), axis=1)
+    numbers = [part @ (1 << np.arange(part.shape[1])) for part in parts]
+    centres = np.concatenate([c[i] for c, i in zip(coder.centroids_, numbers, strict=True)], axis=1)
+    np.testing.assert_array_equal(coder.decode(codes), centres)
+    rabitq = METHODS["rabitq"](n_bits=64).fit(digits.vectors)
+    codes = rabitq.transform(digits.vectors[:2])
+    with pytest.raises(ValueError, match="codes of RaBitQ can only be compared"):
+        as_features(rabitq, codes)
+
+
+def test_folds_are_drawn_where_none_are_given(digits, tmp_path):
+    (record,) = measured(Action(digits, [("sign", None, {})], ResultFile(tmp_path / "r.json"), seeds=[0]))
+    assert len(record["accuracies"]) == 5
+    assert record["accuracy"] == pytest.approx(np.mean(record["accuracies"]))
+    assert record["accuracy"] > 50
+
+
+def test_cost_is_counted_on_one_thread(digits, tmp_path):
+    (record,) = measured(Cost(digits, [("lsh", 64, {})], ResultFile(tmp_path / "r.json"), seeds=[0], n_train=50))
+    assert record["code_bytes"] == 8
+    assert record["model_bytes"] == METHODS["lsh"](n_bits=64).fit(digits.vectors).model_bytes
+    assert 0 < record["coding_seconds"] < record["seconds"]
+    assert record["protocol"] == {"experiment": "cost", "coded": 100, "training": 50, "coding_threads": 1}
+
+
+def test_bits_are_described():
+    rng = np.random.default_rng(0)
+    fair = rng.random((4000, 24)) < 0.5
+    told = describe_bits(fair)
+    assert told["imbalance"] < 0.02
+    assert told["near_copies"] == told["constant"] == 0
+    assert told["independent"] == pytest.approx(24, rel=0.02)
+    copies = np.concatenate([fair[:, :8], ~fair[:, :8], np.ones((4000, 4), bool)], axis=1)
+    told = describe_bits(copies)
+    assert told["constant"] == 4
+    assert told["near_copies"] == pytest.approx(16 / 20)
+    assert told["independent"] == pytest.approx(8, rel=0.02)
+    assert told["imbalance"] == pytest.approx(0.5 * 4 / 20, abs=0.01)
+    pairs = np.abs(np.corrcoef(copies[:, :16], rowvar=False))[np.triu_indices(16, 1)]
+    assert told["correlation"] == pytest.approx(pairs.mean(), rel=1e-4)
+    wide = describe_bits(fair[:20])
+    eigenvalues = np.linalg.eigvalsh(np.cov(fair[:20], rowvar=False))
+    assert wide["independent"] == pytest.approx(eigenvalues.sum() ** 2 / (eigenvalues**2).sum(), rel=1e-4)
+
+
+def test_diagnosis_names_group_sizes_and_refuses_real_codes(digits, tmp_path):
+    cells = [("bpb", 16, {"max_iter": 2, "n_neighbors": 5}), ("pca", 16, {})]
+    experiment = Diagnosis(digits, cells, ResultFile(tmp_path / "r.json"), seeds=[0])
+    assert run([experiment], Rules()) == 1
+    bank, refused = experiment.records()
+    assert bank["group_sizes"][0] >= 1
+    assert bank["group_sizes"][-1] <= 520
+    assert refused["error"] == "ValueError: pca has no bits to look at."
+
+
+def test_example_queries_have_different_labels():
+    labels = np.repeat(np.arange(4), 25)
+    chosen = choose_queries(labels, 0)
+    assert len(set(chosen)) == 6
+    assert set(labels[chosen[:4]]) == {0, 1, 2, 3}
+    assert not np.array_equal(chosen, choose_queries(labels, 1))
+    assert len(choose_queries(labels[:3], 0)) == 3
+
+
+class Counted(Experiment):
+    name = "counted"
+
+    def __init__(self, path, seconds=0.0, **borrow):
+        key = {"dataset": {"name": "d"}, "protocol": {}, "n_bits": 8, "params": {}}
+        plan = [key | {"method": m, "seed": s} for s in (0, 1) for m in "ab"]
+        super().__init__(plan, ResultFile(path, **borrow))
+        self.calls = []
+
+    def measure(self, key):
+        self.calls.append((key["method"], key["seed"]))
+        return {"found": 1}
+
+    def close(self):
+        self.calls.append("close")
+
+
+def test_files_lend_each_other_their_cells(tmp_path):
+    first = Counted(tmp_path / "a.json")
+    second = Counted(tmp_path / "b.json", borrow=[first.results])
+    run([first, second], Rules())
+    assert second.calls == ["close"]
+    assert len(second.records()) == 4
+    assert not (tmp_path / "b.json").exists()
+
+
+def test_old_cells_are_measured_again_on_demand(tmp_path):
+    run([Counted(tmp_path / "a.json")], Rules())
+    again = Counted(tmp_path / "a.json")
+    run([again], Rules(since="2020-01-01T00:00:00+00:00"))
+    assert again.calls == ["close"]
+    run([again], Rules(since="2200-01-01T00:00:00+00:00"))
+    assert len(again.calls) == 6
+    assert len(read_results(tmp_path / "a.json")) == 4
+
+
+def test_time_left_follows_from_what_was_measured(tmp_path):
+    one = Counted(tmp_path / "a.json")
+    clock = Clock([one], [one.plan])
+    assert clock.seconds_left() is None
+    for key, seconds in zip(one.plan[:2], (10.0, 100.0), strict=True):
+        one.results.put(key | {"seconds": seconds, "date": "2026"})
+        clock.done(one, key)
+    assert clock.seconds_left() == 110  # each method as with the other seed
+    clock.done(one, one.plan[3])
+    assert clock.seconds_left() == 10
+    assert [time_left(t) for t in (None, 5, 119, 7200)] == [
+        "time left unknown",
+        "about 5 s left",
+        "about 2 min left",
+        "about 2 h left",
+    ]
+
+
+def test_progress_is_over_the_whole_plan_and_on_terminals_only(tmp_path, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    first = Counted(tmp_path / "a.json")
+    run([first], Rules())
+    for stream, verbose in ((io.StringIO(), 1), (Terminal(), 0)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        run([first, Counted(tmp_path / "b.json")], Rules(since="2200-01-01T00:00:00+00:00"), verbose)
+        assert stream.getvalue() == ""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "150")
+    second = Counted(tmp_path / "c.json")
+    run([first, second], Rules(), 1)
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.getvalue())
+    assert "8/8" in text
+    assert "left" in text
