@@ -75,6 +75,12 @@ def run_all(function: Callable[..., T], calls: Sequence[tuple[Any, ...]], n_thre
                 thread.join()
 
 
+def run_each(function: Callable[..., object], calls: Sequence[tuple[Any, ...]], n_threads: int) -> None:
+    """Call ``function(*call)`` for each call, as `run_all` does, and return when all have finished."""
+    for _ in run_all(function, calls, n_threads):
+        pass
+
+
 def _earliest(
     place: int,
     error: BaseException,
