@@ -10,9 +10,10 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.mixture import GaussianMixture
 
+from projbank.blas import kmeans
 from projbank.features import VLAD, FisherVector
+from projbank.features.encoder import nearest
 from projbank.features.gmm import DiagonalMixture, fit_mixture
-from projbank.features.kmeans import kmeans, nearest
 from projbank.models.file import ModelFileError, load
 
 
@@ -219,7 +220,7 @@ def test_a_limited_sample_is_drawn_from_all_bags():
 @pytest.mark.parametrize("seed", [5, 6, 7])
 def test_likelihood_never_falls_and_ends_at_scikit_learns(seed):
     X = np.concatenate(make_bags(seed, sizes=(900, 900)))
-    centres = kmeans(X, 8, seed=0)
+    centres = kmeans(X, 8, 0, 25)
     fitted = fit_mixture(X, centres, max_iter=60, tol=0, min_variance=1e-6)
     assert len(fitted.log_likelihoods) > 2
     assert np.diff(fitted.log_likelihoods).min() > -1e-5
@@ -240,8 +241,8 @@ def test_statistics_equal_scikit_learns_posteriors():
 
 def test_kmeans_is_reproducible_and_nearest_is_exact():
     X = np.concatenate(make_bags(7))
-    centres = kmeans(X, 9, seed=4)
-    np.testing.assert_array_equal(centres, kmeans(X, 9, seed=4))
+    centres = kmeans(X, 9, 4, 25)
+    np.testing.assert_array_equal(centres, kmeans(X, 9, 4, 25))
     distances = ((X[:, None].astype(np.float64) - centres) ** 2).sum(axis=2)
     chosen = np.take_along_axis(distances, nearest(X, centres)[:, None], axis=1)[:, 0]
     np.testing.assert_allclose(chosen, distances.min(axis=1), atol=1e-4)

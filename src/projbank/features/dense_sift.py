@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from projbank.features.images import ImageDescriptor, grey_image
+from projbank.features.images import Descriptor, grey_image
 from projbank.kernels import dense_sift as kernels
 from projbank.params import check_choice, check_int, check_positive, reject
 
@@ -20,7 +20,7 @@ OPENCV_SIZE_PER_BIN = 1 / 1.5
 """`cv2.KeyPoint.size` of a descriptor whose spatial bins are one pixel wide."""
 
 
-class DenseSIFT(ImageDescriptor):
+class DenseSIFT(Descriptor):
     """SIFT descriptors on a regular grid at several scales, upright.
 
     A pixel's gradient is split over 8 orientations; each orientation map is smoothed by a triangle as wide as two bins,

@@ -10,18 +10,22 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from projbank.features.blas import one_blas_thread
+from projbank.blas import blas_threads
+from projbank.features.images import ListEstimator
 from projbank.models.file import ModelFile, ModelFileError
 from projbank.params import check_int, check_positive
 from projbank.rows.source import check_finite
-from projbank.threads import run_all, thread_count
+from projbank.threads import run_each, split_rows, thread_count
 
 Bags = Sequence[ArrayLike] | tuple[ArrayLike, ArrayLike]
 """Descriptors of many images: a list of (n_i, k) arrays, or (stacked, offsets)."""
 
+NEAREST_ROWS = 1024
+"""Rows whose closeness to all centres is held at a time."""
+DESCRIPTORS_PER_ENTRY = 20
+"""Descriptors that a Gaussian or centre needs at least, on average, in the largest sample."""
 LARGEST = 1e15
 """Squares of larger numbers overflow in float32, on which FAISS's k-means crashes."""
 
@@ -62,7 +66,7 @@ def _split(stacked: NDArray[Any], offsets: NDArray[Any]) -> list[NDArray[Any]]:
     return [stacked[start:stop] for start, stop in itertools.pairwise(offsets)]
 
 
-class Encoder(ModelFile, TransformerMixin, BaseEstimator):
+class Encoder(ModelFile, ListEstimator):
     """Base of the encoders: a subclass learns a codebook and sums one bag against it.
 
     Subclasses have the parameters `n_pca`, `alpha`, `max_descriptors`, `random_state` and `n_jobs`.
@@ -100,8 +104,7 @@ class Encoder(ModelFile, TransformerMixin, BaseEstimator):
             Descriptors, of which at most `max_descriptors` drawn at random are used.
         y : ignored
         """
-        size = self._codebook_size()
-        self._check_common()
+        size = self.check_size()
         rng = np.random.default_rng(self.random_state)
         sample = _draw(X, self.max_descriptors, rng)
         if len(sample) < size:
@@ -111,7 +114,7 @@ class Encoder(ModelFile, TransformerMixin, BaseEstimator):
         if max(sample.max(), -sample.min()) > LARGEST:
             raise ValueError(f"X holds descriptors too large to learn from: numbers must not exceed {LARGEST:g}.")
         n_threads = thread_count(self.n_jobs)
-        with one_blas_thread():
+        with blas_threads(1):
             self._fit_pca(sample)
             self._learn(self._reduced(sample), int(rng.integers(2**31 - 1)), n_threads)
         return self
@@ -139,9 +142,8 @@ class Encoder(ModelFile, TransformerMixin, BaseEstimator):
             sums = self._sums(self._reduced(bags[i]), inner).astype(np.float32, copy=False).ravel()
             out[i] = power_l2(sums, float(self.alpha))
 
-        with one_blas_thread():
-            for _ in run_all(work, full, n_threads // inner):
-                pass
+        with blas_threads(1):
+            run_each(work, full, n_threads // inner)
         if len(full) < len(bags):
             first = next(i for i in range(len(bags)) if not len(bags[i]))
             warnings.warn(
@@ -157,13 +159,22 @@ class Encoder(ModelFile, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return int(self.pca_components_.shape[1])
 
-    def _check_common(self) -> None:
+    def check_size(self) -> int:
+        """Check the parameters; return how many entries the codebook is to have."""
+        size = self._codebook_size()
         if self.n_pca is not None:
             check_int(self, "n_pca", self.n_pca, 1)
         check_positive(self, "alpha", self.alpha)
         check_int(self, "max_descriptors", self.max_descriptors, 1)
         if self.random_state is not None:
             check_int(self, "random_state", self.random_state, 0)
+        possible = max(1, self.max_descriptors // DESCRIPTORS_PER_ENTRY)
+        if size > possible:
+            raise ValueError(
+                f"A codebook learnt from at most {self.max_descriptors} descriptors carries {possible} entries "
+                f"({DESCRIPTORS_PER_ENTRY} descriptors each). Got {size}."
+            )
+        return size
 
     def _fit_pca(self, sample: NDArray[np.float32]) -> None:
         """Learn the PCA; without one, `pca_components_` has no rows and only tells the width of descriptors."""
@@ -191,11 +202,20 @@ class Encoder(ModelFile, TransformerMixin, BaseEstimator):
         if self.pca_components_.ndim != 2 or self.pca_mean_.shape != self.pca_components_.shape[1:]:
             raise ModelFileError("the PCA's mean and components do not fit each other")
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        return tags
+
+def nearest(X: NDArray[np.float32], centres: NDArray[np.floating], n_threads: int = 1) -> NDArray[np.int64]:
+    """Index of the nearest centre of each row, the smaller index on a tie."""
+    centres = np.asarray(centres, dtype=np.float32)
+    half_norms = 0.5 * (centres**2).sum(axis=1)
+    labels = np.empty(len(X), dtype=np.int64)
+
+    def work(start: int, stop: int) -> None:
+        closeness = X[start:stop] @ centres.T
+        closeness -= half_norms
+        labels[start:stop] = closeness.argmax(axis=1)
+
+    run_each(work, split_rows(len(X), NEAREST_ROWS), n_threads)
+    return labels
 
 
 def power_l2(sums: NDArray[np.float32], alpha: float) -> NDArray[np.float32]:

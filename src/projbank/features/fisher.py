@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from projbank.blas import kmeans
 from projbank.features.encoder import Encoder
 from projbank.features.gmm import DiagonalMixture, fit_mixture
-from projbank.features.kmeans import kmeans
 from projbank.models.file import ModelFileError
 from projbank.params import check_int
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.features.blas import one_blas_thread
+from projbank.blas import blas_threads
+from projbank.features.encoder import nearest
 from projbank.kernels import features_encode as kernels
-from projbank.threads import run_all, split_rows
+from projbank.threads import run_each, split_rows
 
 BLOCK_ROWS = 512
 """Rows whose posteriors are held at a time: they stay in the second-level cache."""
@@ -19,8 +20,7 @@ TASK_ROWS = 8192
 """Rows of one task of an EM step; sums of tasks are added in order, in float64."""
 
 
-@dataclass(frozen=True)
-class Statistics:
+class Statistics(NamedTuple):
     """Sums over descriptors x, relative to a centre c, weighted by the posteriors of each Gaussian."""
 
     mass: NDArray[np.floating]  # (K,)       sum of posteriors
@@ -86,8 +86,7 @@ class DiagonalMixture:
         def work(i: int) -> None:
             done[i] = list(self._some_blocks(X, rows[i * len(rows) // n_threads : (i + 1) * len(rows) // n_threads]))
 
-        for _ in run_all(work, [(i,) for i in range(n_threads)], n_threads):
-            pass
+        run_each(work, [(i,) for i in range(n_threads)], n_threads)
         return itertools.chain.from_iterable(done)
 
     def _some_blocks(self, X: NDArray[np.float32], rows: list[tuple[int, int]]) -> Iterator[_Block]:
@@ -114,8 +113,7 @@ def _normalise(scores: NDArray[np.float32], mass: NDArray[np.float32]) -> float:
     return float(largest.sum(dtype=np.float64) + np.log(totals, dtype=np.float64).sum())
 
 
-@dataclass(frozen=True)
-class FittedMixture:
+class FittedMixture(NamedTuple):
     """What EM found: (K,) weights, (K, k) means and variances, and the mean log-likelihood before each step."""
 
     weights: NDArray[np.float64]
@@ -155,7 +153,7 @@ def fit_mixture(
     n, k = X.shape
     spread = X.var(axis=0, dtype=np.float64)
     floor = np.maximum(min_variance * spread, 1e-9 * max(float(spread.max()), 1e-30))
-    with one_blas_thread():
+    with blas_threads(1):
         mixture = _maximise(_hard_statistics(X, centres), X.mean(axis=0, dtype=np.float64), floor)
         history: list[float] = []
         for _ in range(max_iter):
@@ -170,8 +168,6 @@ def fit_mixture(
 
 def _hard_statistics(X: NDArray[np.float32], centres: NDArray[np.floating]) -> Statistics:
     """Sums with each row given wholly to its nearest centre."""
-    from projbank.features.kmeans import nearest
-
     labels = nearest(X, centres)
     centre = X.mean(axis=0, dtype=np.float64)
     mass = np.bincount(labels, minlength=len(centres)).astype(np.float64)
@@ -184,20 +180,17 @@ def _hard_statistics(X: NDArray[np.float32], centres: NDArray[np.floating]) -> S
 
 def _sum_statistics(mixture: DiagonalMixture, X: NDArray[np.float32], n_threads: int) -> Statistics:
     blocks = split_rows(len(X), TASK_ROWS)
-    parts: list[Statistics | None] = [None] * len(blocks)
+    parts: list[Any] = [None] * len(blocks)
 
     def work(i: int) -> None:
         parts[i] = mixture.statistics(X[slice(*blocks[i])])
 
-    for _ in run_all(work, [(i,) for i in range(len(blocks))], n_threads):
-        pass
-    done = [part for part in parts if part is not None]
-    return Statistics(
-        np.sum([part.mass for part in done], axis=0, dtype=np.float64),
-        np.sum([part.first for part in done], axis=0, dtype=np.float64),
-        np.sum([part.second for part in done], axis=0, dtype=np.float64),
-        sum(part.log_likelihood for part in done),
+    run_each(work, [(i,) for i in range(len(blocks))], n_threads)
+    mass, first, second = (
+        np.asarray(np.sum([getattr(part, name) for part in parts], axis=0, dtype=np.float64))
+        for name in ("mass", "first", "second")
     )
+    return Statistics(mass, first, second, sum(part.log_likelihood for part in parts))
 
 
 def _maximise(

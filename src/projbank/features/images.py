@@ -1,4 +1,4 @@
-"""What every image descriptor shares: grey images in, one array of local descriptors per image out."""
+"""What all local descriptors share: grey images, and one array of descriptors per image or video."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from projbank.threads import run_all, thread_count
+from projbank.threads import run_each, thread_count
 
 GREY_WEIGHTS = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 """Shares of red, green and blue in grey, as in OpenCV."""
@@ -34,8 +34,24 @@ def grey_image(image: ArrayLike, name: str = "image") -> NDArray[Any]:
     return array
 
 
-class ImageDescriptor(TransformerMixin, BaseEstimator, ABC):
-    """Base of local image descriptors: a subclass describes one image, this class maps it over many.
+def grey_bytes(image: ArrayLike, name: str = "image") -> NDArray[np.uint8]:
+    """Return an image as a 2-D uint8 array; other numbers are rounded."""
+    grey = grey_image(image, name)
+    return grey if grey.dtype == np.uint8 else np.rint(np.clip(grey, 0, 255)).astype(np.uint8)
+
+
+class ListEstimator(TransformerMixin, BaseEstimator):
+    """Base of estimators whose input is a list of images, videos or bags of descriptors, not a matrix."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+class Descriptor(ListEstimator, ABC):
+    """Base of local descriptors: a subclass describes one image or video, this class maps it over many.
 
     There is nothing to learn: `fit` only checks the parameters.
     """
@@ -43,8 +59,8 @@ class ImageDescriptor(TransformerMixin, BaseEstimator, ABC):
     n_jobs: int | None
 
     @abstractmethod
-    def compute(self, image: ArrayLike) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Describe one image: frames (n, 3) float32 of x, y and size, and descriptors (n, k) float32."""
+    def compute(self, image: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Describe one image (or video): where each descriptor is, (n, ...), and the descriptors, (n, k) float32."""
 
     @abstractmethod
     def _check_params(self) -> None:
@@ -55,8 +71,8 @@ class ImageDescriptor(TransformerMixin, BaseEstimator, ABC):
         self._check_params()
         return self
 
-    def transform(self, images: Iterable[ArrayLike]) -> list[NDArray[np.float32]]:
-        """Describe each image: a list of (n_i, k) float32 arrays, in order."""
+    def transform(self, images: Iterable[Any]) -> list[NDArray[np.float32]]:
+        """Describe each image, or each video given as its frames: a list of (n_i, k) float32 arrays, in order."""
         self._check_params()
         images = list(images)
         described: list[Any] = [None] * len(images)
@@ -64,8 +80,7 @@ class ImageDescriptor(TransformerMixin, BaseEstimator, ABC):
         def work(i: int) -> None:
             described[i] = self.compute(images[i])[1]
 
-        for _ in run_all(work, [(i,) for i in range(len(images))], thread_count(self.n_jobs)):
-            pass
+        run_each(work, [(i,) for i in range(len(images))], thread_count(self.n_jobs))
         return described
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -74,12 +89,4 @@ class ImageDescriptor(TransformerMixin, BaseEstimator, ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
         return tags
-
-
-def root_normalised(descriptors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """RootSIFT: the square root of each L1-normalised row; rows of zeros stay zeros."""
-    totals = descriptors.sum(axis=1, keepdims=True)
-    return np.sqrt(descriptors / np.where(totals > 0, totals, 1))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from projbank.features.images import ImageDescriptor, grey_image, root_normalised
+from projbank.features.images import Descriptor, grey_bytes
 from projbank.params import check_int, check_positive
 
 
-class SIFT(ImageDescriptor):
+class SIFT(Descriptor):
     """SIFT descriptors at the extrema of the difference of Gaussians, by OpenCV.
 
     Parameters
@@ -63,17 +63,15 @@ class SIFT(ImageDescriptor):
         import cv2
 
         self._check_params()
-        grey = grey_image(image)
-        if grey.dtype != np.uint8:
-            grey = np.rint(np.clip(grey, 0, 255)).astype(np.uint8)
         sift = cv2.SIFT.create(nfeatures=int(self.n_features), contrastThreshold=float(self.contrast_threshold))
-        points, found = sift.detectAndCompute(grey, None)
+        points, found = sift.detectAndCompute(grey_bytes(image), None)
         if found is None or not len(points):
             return np.zeros((0, 3), dtype=np.float32), np.zeros((0, 128), dtype=np.float32)
         frames = np.array([(*point.pt, point.size) for point in points], dtype=np.float32)
         vectors = np.asarray(found, dtype=np.float32)
         if self.root:
-            return frames, root_normalised(vectors)
+            totals = vectors.sum(axis=1, keepdims=True)
+            return frames, np.sqrt(vectors / np.where(totals > 0, totals, 1))
         return frames, vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
     def _check_params(self) -> None:

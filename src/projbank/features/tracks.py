@@ -24,7 +24,7 @@ class Flow:
         self._previous: dict[float, NDArray[np.uint8]] = {}
 
     def advance(self, frame: NDArray[np.uint8], scale: Tracks) -> tuple[NDArray[np.uint8], NDArray[np.float32]] | None:
-        """Give the scale's previous frame (h, w) and the flow (h, w, 2) from it to `frame`; None at the first frame."""
+        """Return the scale's previous frame (h, w) and the flow (h, w, 2) to `frame`; None at the first frame."""
         import cv2
 
         height, width = scale.shape

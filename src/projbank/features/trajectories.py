@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 
-from projbank.features.images import grey_image
+from projbank.features.images import Descriptor, grey_bytes
 from projbank.features.tracks import SCALE_RATIO, Flow, Tracks
 from projbank.params import check_int, check_positive, reject
-from projbank.threads import run_all, thread_count
 
 HOG, HOF, MBHX, MBHY = slice(0, 8), slice(8, 17), slice(17, 25), slice(25, 33)
 """Bins of the four histograms in a cell; the last of HOF counts what does not move."""
@@ -28,7 +25,7 @@ MAX_SHARE = 0.7
 """Share of the whole way that makes a long step a jump."""
 
 
-class DenseTrajectories(TransformerMixin, BaseEstimator):
+class DenseTrajectories(Descriptor):
     """Trajectory descriptors of a video: 426 numbers each at the default length.
 
     At each of up to 8 spatial scales (1/sqrt(2) apart, as far as a patch fits in), points on a grid are followed for 15
@@ -85,24 +82,6 @@ class DenseTrajectories(TransformerMixin, BaseEstimator):
         self.min_flow = min_flow
         self.n_jobs = n_jobs
 
-    def fit(self, videos: Any = None, y: Any = None) -> Self:
-        """Check the parameters; there is nothing to learn."""
-        self._check_params()
-        return self
-
-    def transform(self, videos: Iterable[Iterable[ArrayLike]]) -> list[NDArray[np.float32]]:
-        """Describe each video, given as its frames: a list of (n_i, 426) float32 arrays, in order."""
-        self._check_params()
-        videos = list(videos)
-        described: list[Any] = [None] * len(videos)
-
-        def work(i: int) -> None:
-            described[i] = self.compute(videos[i])[1]
-
-        for _ in run_all(work, [(i,) for i in range(len(videos))], thread_count(self.n_jobs)):
-            pass
-        return described
-
     def compute(self, frames: Iterable[ArrayLike]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Describe one video.
 
@@ -123,7 +102,7 @@ class DenseTrajectories(TransformerMixin, BaseEstimator):
         described: list[NDArray[np.float32]] = []
         shape = None
         for number, frame in enumerate(frames):
-            grey = _as_bytes(grey_image(frame, f"frame {number}"))
+            grey = grey_bytes(frame, f"frame {number}")
             if shape is None:
                 shape = grey.shape
                 scales = self._scales(shape)
@@ -166,20 +145,6 @@ class DenseTrajectories(TransformerMixin, BaseEstimator):
             reject(self, "patch_size", "even", self.patch_size)
         check_positive(self, "quality", self.quality, zero=True)
         check_positive(self, "min_flow", self.min_flow, zero=True)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        return tags
-
-
-def _as_bytes(grey: NDArray[Any]) -> NDArray[np.uint8]:
-    return grey if grey.dtype == np.uint8 else np.rint(np.clip(grey, 0, 255)).astype(np.uint8)
 
 
 def _moves(points: NDArray[np.float32]) -> NDArray[np.bool_]:

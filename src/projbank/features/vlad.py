@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.features.encoder import Encoder
-from projbank.features.kmeans import kmeans, nearest
+from projbank.blas import kmeans
+from projbank.features.encoder import Encoder, nearest
 from projbank.kernels.features_encode import sum_by_label
 from projbank.models.file import ModelFileError
 from projbank.params import check_int
