@@ -14,7 +14,7 @@ from projbank.cli import main
 from tests.features.media_files import picture_folder, write_video, zip_of
 
 COMMAND = [sys.executable, "-c", "from projbank.cli import main; main()"]
-SMALL = ["--components", "3", "--bin-sizes", "3,4", "--jobs", "1"]
+SMALL = ["--components", "3", "--set", "bin_sizes=3,4", "--jobs", "1"]
 
 
 @pytest.fixture
@@ -43,17 +43,24 @@ def test_writes_vectors_labels_files_and_codebook(run, data, tmp_path):
     assert (code, err) == (0, "")
     assert "60 vectors of 768 dimensions" in out
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"vectors.npy", "labels.npy", "files.txt", "classes.txt", "vectors.codebook.safetensors"}
+    assert names == {
+        "vectors.npy",
+        "labels.npy",
+        "files.txt",
+        "classes.txt",
+        "record.jsonl",
+        "vectors.codebook.safetensors",
+    }
     archive = zip_of(data, tmp_path / "q.zip")
     codebook = tmp_path / "vectors.codebook.safetensors"
     assert run(archive, "-o", tmp_path / "q.npy", "--codebook", codebook, "--exclude", "class0", "-j", "1")[0] == 0
     np.testing.assert_array_equal(np.load(tmp_path / "q.npy"), np.load(tmp_path / "vectors.npy")[30:])
     np.testing.assert_array_equal(np.load(tmp_path / "q.labels.npy"), np.full(30, 1))
-    same = ["--kind", "fv", "--bin-sizes", "3,4", "--descriptor", "dense-sift", "-j", "1"]
+    same = ["--kind", "fv", "--set", "bin_sizes=3,4", "--descriptor", "dense-sift", "-j", "1"]
     assert run(archive, "-o", tmp_path / "q.npy", "--codebook", codebook, *same)[0] == 0
     code, _, err = run(archive, "-o", tmp_path / "r.npy", "--codebook", codebook, "--kind", "vlad")
     assert code == 2
-    assert "vectors.codebook.safetensors: was made with --kind fv. Got --kind vlad; leave it out" in err
+    assert "vectors.codebook.safetensors: was made with kind=fv. Got kind=vlad; leave it out" in err
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
@@ -93,7 +100,7 @@ def test_videos_take_trajectories_without_asking(run, tmp_path):
     [
         (["nowhere", "-o", "v.npy"], "nowhere: no such file or folder"),
         (["{data}", "-o", "v.txt"], "must be a path that ends in .npy"),
-        (["{data}", "-o", "v.npy", "--bin-sizes", "3;4"], "must be whole numbers with commas between"),
+        (["{data}", "-o", "v.npy", "--set", "bin_sizes=3;4"], "'bin_sizes' parameter of DenseSIFT must be a tuple"),
         (["{data}", "-o", "v.npy", "--split", "train"], "'split' parameter must be one that"),
         (
             ["{data}", "-o", "v.npy", "--descriptor", "trajectories"],

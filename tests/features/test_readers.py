@@ -199,7 +199,7 @@ def test_what_can_not_be_opened_is_said(tmp_path):
         open_source(tmp_path / "bad.zip")
     with pytest.raises(ValueError, match="layout 'ucf101' needs a folder"):
         open_source(tmp_path / "bad.zip", "ucf101")
-    with pytest.raises(ValueError, match="'layout' parameter must be one of 'auto', 'images'"):
+    with pytest.raises(ValueError, match="'layout' parameter of open_source must be one of 'auto', 'images'"):
         open_source(tmp_path, "mnist")
     with pytest.raises(ValueError, match="'fold' parameter is for UCF101 only"):
         open_source(picture_folder(tmp_path / "x"), fold=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -69,17 +71,20 @@ def features(
     fold: Annotated[int | None, typer.Option(help="Fold of UCF101's official splits: 1, 2 or 3.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="Leave out this class; may be repeated.")] = None,
     on_error: Annotated[OnError, typer.Option(help="A file that can't be decoded: fail, or skip it.")] = OnError.fail,
-    pca: Annotated[int | None, typer.Option(help="Reduce descriptors to so many components first.")] = None,
-    alpha: Annotated[float | None, typer.Option(help="Power of the power normalisation; 0.5 by default.")] = None,
-    step: Annotated[int | None, typer.Option(help="Grid step in pixels (dense-sift, trajectories).")] = None,
-    bin_sizes: Annotated[str | None, typer.Option(help="Bin widths of dense-sift, e.g. 3,4,6.")] = None,
-    smoothing: Annotated[
-        float | None, typer.Option(help="Blur of dense-sift as a share of the bin width; 0 if not given.")
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Parameter of descriptor or encoder: step=8, bin_sizes=3,4, n_pca=64; repeatable."),
     ] = None,
     max_side: Annotated[int | None, typer.Option(help="Make larger pictures and frames smaller than this.")] = None,
+    max_pixels: Annotated[
+        int, typer.Option(help="A larger picture counts as one that can't be decoded.")
+    ] = 100_000_000,
     sample: Annotated[int, typer.Option(help="Files that the codebook is learnt from.")] = 2000,
-    seed: Annotated[int, typer.Option(help="Seed: same seed and data give the same vectors.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Seed (0): same seed and data give the same vectors.")] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Discard what another unfinished run left.")] = False,
+    relearn: Annotated[
+        bool, typer.Option("--relearn", help="Start over: replace vectors and codebook that are there.")
+    ] = False,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Worker processes; all cores if not given.")] = None,
     quiet: Quiet = False,
     verbose: Verbose = 0,
@@ -88,31 +93,29 @@ def features(
 
     Beside it stand labels.npy, files.txt and classes.txt (with the output's name in front unless that is vectors.npy)
     and the codebook, which --codebook takes to encode queries the same way. A run that was cut off goes on when the
-    same command is given again.
+    same command is given again; where vectors are there already, only new and changed files are described.
     """
-    from projbank.features.extract import extract
+    from projbank.features.extract import Outputs, extract
     from projbank.features.extractor import build_extractor
     from projbank.features.readers import open_source
 
     source = open_source(data, layout.value, fold).select(split, exclude or ())
-    settings = {
+    choices = {
         "descriptor": descriptor and descriptor.value,
         "kind": kind and kind.value,
         "components": components,
-        "pca": pca,
-        "alpha": alpha,
-        "step": step,
-        "bin_sizes": _numbers(bin_sizes),
-        "smoothing": smoothing,
         "max_side": max_side,
+        "random_state": seed,
     }
-    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
-    if codebook is None:
+    given = {name: value for name, value in choices.items() if value is not None} | _settings(settings or [])
+    if codebook is None and not relearn and (own := Outputs(output).codebook).exists():
+        codebook = own
+    if codebook is not None:
+        extractor = _read_codebook(codebook, given)
+    else:
         if source.media == "video":
             given.setdefault("descriptor", Descriptor.trajectories.value)
-        extractor = build_extractor(**given, random_state=seed)
-    else:
-        extractor = _read_codebook(codebook, given)
+        extractor = build_extractor(**given)
     show = verbosity(quiet, verbose)
     try:
         done = extract(
@@ -122,11 +125,15 @@ def features(
             on_error=on_error.value,
             sample_images=sample,
             restart=restart,
+            relearn=relearn,
+            max_pixels=max_pixels,
             n_jobs=jobs,
             verbose=show,
         )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
+    if done.changes:
+        print(done.changes)
     per_thousand = 1000 * done.seconds_encoding / max(1, done.n_encoded)
     print(
         f"{output}: {done.n_rows} vectors of {done.n_dims} dimensions; codebook {done.seconds_codebook:.1f} s, "
@@ -138,29 +145,34 @@ def features(
 
 def _read_codebook(path: Path, given: dict[str, Any]) -> FeatureExtractor:
     """Read the extractor of an earlier run; settings that the user gives as well must be its own."""
-    from projbank.features.extractor import FeatureExtractor, extractor_settings
+    from projbank.features.extractor import FeatureExtractor
     from projbank.models.file import load
 
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: not a file.")
     extractor = load(path)
     if not isinstance(extractor, FeatureExtractor):
         raise ValueError(f"{path}: holds a {type(extractor).__name__}, not a codebook of `projbank features`.")
-    own = extractor_settings(extractor)
+    own = extractor.settings()
     for name, value in given.items():
-        if own[name] != value:
-            option = "--" + name.replace("_", "-")
-            raise ValueError(f"{path}: was made with {option} {own[name]}. Got {option} {value}; leave it out.")
+        if own.get(name) != value:
+            raise ValueError(
+                f"{path}: was made with {name}={own.get(name)}. Got {name}={value}; leave it out, or --relearn."
+            )
     return extractor
 
 
-def _numbers(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    try:
-        return tuple(int(word) for word in text.split(","))
-    except ValueError as error:
-        raise ValueError(
-            f"The '--bin-sizes' option must be whole numbers with commas between. Got {text!r}."
-        ) from error
+def _settings(words: list[str]) -> dict[str, Any]:
+    """Parameters from ``name=value``; a value is JSON where it can be read as such, and a list where it has commas."""
+    found = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not (name and equals):
+            raise ValueError(f"--set must be NAME=VALUE. Got {word!r} instead.")
+        with contextlib.suppress(ValueError):
+            text = json.loads(f"[{text}]" if "," in text else text)
+        found[name] = text
+    return found
 
 
 def _peak_memory() -> str:

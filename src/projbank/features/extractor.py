@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from projbank.features.dense_sift import DenseSIFT
 from projbank.features.encoder import Encoder
 from projbank.features.fisher import FisherVector
-from projbank.features.media import decode_image, video_frames
+from projbank.features.images import Descriptor, ListEstimator
+from projbank.features.media import MAX_PIXELS, decode_image, video_frames
 from projbank.features.readers import Item, Source
 from projbank.features.sift import SIFT
 from projbank.features.trajectories import DenseTrajectories
@@ -24,11 +26,13 @@ from projbank.files import atomic_path
 from projbank.models.file import FORMAT, VERSION, ModelFileError
 from projbank.params import check_int
 
-DESCRIPTORS: dict[str, type] = {"dense-sift": DenseSIFT, "sift": SIFT, "trajectories": DenseTrajectories}
+DESCRIPTORS: dict[str, type[Descriptor]] = {"dense-sift": DenseSIFT, "sift": SIFT, "trajectories": DenseTrajectories}
 ENCODERS: dict[str, type[Encoder]] = {"fv": FisherVector, "vlad": VLAD}
+_NOT_SETTINGS = ("n_jobs", "n_components", "n_clusters")
+"""Parameters of the parts that have another name among the settings, or do not change a vector."""
 
 
-class FeatureExtractor(TransformerMixin, BaseEstimator):
+class FeatureExtractor(ListEstimator):
     """Describe pictures (or videos) and encode their descriptors.
 
     Parameters
@@ -50,7 +54,9 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
     (6, 512)
     """
 
-    def __init__(self, descriptor: Any = None, encoder: Encoder | None = None, *, max_side: int | None = None) -> None:
+    def __init__(
+        self, descriptor: Descriptor | None = None, encoder: Encoder | None = None, *, max_side: int | None = None
+    ) -> None:
         self.descriptor = descriptor
         self.encoder = encoder
         self.max_side = max_side
@@ -79,15 +85,20 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self.encoder_.transform(self._descriptor().transform(images))
 
-    def describe_file(self, source: Source, item: Item) -> NDArray[np.float32]:
-        """Descriptors (n, k) of one file of a data set; MediaError where it can't be decoded."""
+    def check(self) -> None:
+        """Raise for a parameter out of range, of this or of its parts."""
         if self.max_side is not None:
             check_int(self, "max_side", self.max_side, 1)
+        self._descriptor().fit()
+        self.unfitted_encoder().check_size()
+
+    def describe_file(self, source: Source, item: Item, max_pixels: int = MAX_PIXELS) -> NDArray[np.float32]:
+        """Descriptors (n, k) of one file of a data set; MediaError where it can't be decoded."""
         descriptor = self._descriptor()
         if self.media == "image":
-            return descriptor.compute(decode_image(source.read(item), item.file, self.max_side))[1]
+            return descriptor.compute(decode_image(source.read(item), item.file, self.max_side, max_pixels))[1]
         with source.local_file(item) as path:
-            return descriptor.compute(video_frames(path, item.file, self.max_side))[1]
+            return descriptor.compute(video_frames(path, item.file, self.max_side, max_pixels))[1]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write descriptor settings and codebook to one safetensors file; `projbank.load` reads it."""
@@ -118,21 +129,38 @@ class FeatureExtractor(TransformerMixin, BaseEstimator):
         extractor.encoder = clone(extractor.encoder_)
         return extractor
 
+    def settings(self) -> dict[str, Any]:
+        """Everything that vectors depend on beside the codebook's numbers, by the names of `build_extractor`."""
+        describe, encode = self._descriptor(), self.unfitted_encoder()
+        found: dict[str, Any] = {
+            "descriptor": _name(describe, DESCRIPTORS),
+            "kind": _name(encode, ENCODERS),
+            "max_side": self.max_side,
+        }
+        for name, value in {**describe.get_params(), **encode.get_params()}.items():
+            if name in ("n_components", "n_clusters"):
+                found["components"] = value
+            elif name not in _NOT_SETTINGS:
+                found[name] = list(value) if isinstance(value, tuple) else value
+        return found
+
+    def identity(self) -> str:
+        """Digest of the settings and the codebook; vectors can be compared where it agrees."""
+        check_is_fitted(self)
+        digest = hashlib.sha256(json.dumps(self.settings(), default=_plain, sort_keys=True).encode())
+        for name in self.encoder_._saved_arrays:
+            digest.update(np.ascontiguousarray(getattr(self.encoder_, name)).tobytes())
+        return digest.hexdigest()[:32]
+
     def unfitted_encoder(self) -> Encoder:
         """The encoder whose parameters are used."""
         return FisherVector() if self.encoder is None else self.encoder
 
-    def _descriptor(self) -> Any:
+    def _descriptor(self) -> Descriptor:
         return DenseSIFT() if self.descriptor is None else self.descriptor
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "encoder_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        return tags
 
 
 def _described_class(params: dict[str, Any], part: str, classes: Iterable[type]) -> Any:
@@ -142,6 +170,10 @@ def _described_class(params: dict[str, Any], part: str, classes: Iterable[type])
     if not isinstance(described, dict) or described.get("class") not in known or "params" not in described:
         raise ModelFileError(f"names no known {part}")
     return known[described["class"]]
+
+
+def _name(part: Any, table: dict[str, Any]) -> str:
+    return next((name for name, cls in table.items() if type(part) is cls), type(part).__name__)
 
 
 def _plain(value: Any) -> Any:
@@ -156,47 +188,26 @@ def build_extractor(
     kind: str = "fv",
     components: int = 250,
     *,
-    pca: int | None = None,
-    alpha: float = 0.5,
-    step: int | None = None,
-    bin_sizes: Sequence[int] | None = None,
-    smoothing: float | None = None,
-    max_side: int | None = None,
     random_state: int = 0,
+    max_side: int | None = None,
+    **settings: Any,
 ) -> FeatureExtractor:
     """Build an extractor from the names and numbers of the command line.
 
-    None takes the descriptor's own default, except that dense SIFT is not smoothed: unlike agreement with OpenCV,
-    which `DenseSIFT` is set to, retrieval is better so.
+    `settings` are parameters of the descriptor or of the encoder. Unless they say otherwise dense SIFT is not smoothed:
+    unlike agreement with OpenCV, which `DenseSIFT` is set to, retrieval is better so.
     """
     for title, value, table in (("descriptor", descriptor, DESCRIPTORS), ("kind", kind, ENCODERS)):
         if value not in table:
             allowed = ", ".join(map(repr, table))
             raise ValueError(f"The {title!r} parameter must be one of {allowed}. Got {value!r} instead.")
-    if descriptor == "dense-sift" and smoothing is None:
-        smoothing = 0.0
-    sizes = None if bin_sizes is None else tuple(bin_sizes)
-    settings: dict[str, Any] = {"step": step, "bin_sizes": sizes, "smoothing": smoothing}
-    given = {name: value for name, value in settings.items() if value is not None}
-    unknown = set(given) - set(DESCRIPTORS[descriptor]().get_params())
-    if unknown:
-        raise ValueError(f"The descriptor {descriptor!r} has no parameter {', '.join(sorted(unknown))}.")
-    encoder = ENCODERS[kind](components, n_pca=pca, alpha=alpha, random_state=random_state)
-    return FeatureExtractor(DESCRIPTORS[descriptor](**given), encoder, max_side=max_side)
-
-
-def extractor_settings(extractor: FeatureExtractor) -> dict[str, Any]:
-    """Names and numbers by which `build_extractor` would build a fitted extractor; None where one does not apply."""
-    encoder, descriptor = extractor.encoder_, extractor.descriptor.get_params()
-    sizes = descriptor.get("bin_sizes")
-    return {
-        "descriptor": next(name for name, cls in DESCRIPTORS.items() if type(extractor.descriptor) is cls),
-        "kind": next(name for name, cls in ENCODERS.items() if type(encoder) is cls),
-        "components": encoder.get_params()["n_components" if isinstance(encoder, FisherVector) else "n_clusters"],
-        "pca": encoder.n_pca,
-        "alpha": encoder.alpha,
-        "step": descriptor.get("step"),
-        "bin_sizes": None if sizes is None else tuple(sizes),
-        "smoothing": descriptor.get("smoothing"),
-        "max_side": extractor.max_side,
-    }
+    if descriptor == "dense-sift":
+        settings = {"smoothing": 0.0} | settings
+    describe, encode = DESCRIPTORS[descriptor](), ENCODERS[kind](components, random_state=random_state)
+    parts = describe.get_params(), encode.get_params()
+    for name in settings:
+        if name in _NOT_SETTINGS or not any(name in params for params in parts):
+            raise ValueError(f"Neither descriptor {descriptor!r} nor encoder {kind!r} has a parameter {name!r} to set.")
+    for part, params in zip((describe, encode), parts, strict=True):
+        part.set_params(**{name: value for name, value in settings.items() if name in params})
+    return FeatureExtractor(describe, encode, max_side=max_side)

@@ -6,20 +6,27 @@ import contextlib
 import csv
 import functools
 import io
-import re
+import os
+import shutil
+import stat
 import tempfile
+import unicodedata
 import zipfile
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
-import numpy as np
-
-from projbank.features.media import IMAGE_SUFFIXES, VIDEO_SUFFIXES
-from projbank.params import check_int
+from projbank.features.media import IMAGE_SUFFIXES, MAX_PIXELS, VIDEO_SUFFIXES
+from projbank.params import check_choice
 
 UNLABELLED = -1
+LAYOUTS = ("images", "videos", "zip", "ucf101", "ilsvrc2010", "flickr")
+MAX_IMAGE_BYTES = 4 * MAX_PIXELS
+MAX_VIDEO_BYTES = 8 << 30
+"""Larger files are not read: a small zip may expand without end."""
+BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -33,20 +40,23 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Source(ABC):
-    """A data set: where it is, whether it holds images or videos, and its files in a fixed order."""
+class Source:
+    """A data set: a folder or zip file, whether it holds images or videos, and its files in a fixed order."""
 
     root: Path
     media: str
     items: tuple[Item, ...] = field(repr=False)
 
-    @abstractmethod
-    def read(self, item: Item) -> bytes:
-        """Bytes of a file."""
-
-    @abstractmethod
-    def local_file(self, item: Item) -> contextlib.AbstractContextManager[Path]:
-        """Path of a file on disk, for decoders that need one; a temporary copy where it has none."""
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for item in self.items:
+            _check_name(self.root, item.file)
+            _check_text(self.root, item.class_name)
+            if item.file in seen:
+                raise ValueError(f"{self.root}: names the file {item.file!r} twice.")
+            if not -(2**63) <= item.label < 2**63:
+                raise ValueError(f"{self.root}: the label of {item.file} does not fit in 64 bits. Got {item.label}.")
+            seen.add(item.file)
 
     def select(self, split: str | None = None, exclude: Sequence[str] = ()) -> Source:
         """Keep only the files of `split`, and drop whole classes by name."""
@@ -68,67 +78,81 @@ class Source(ABC):
 
     def class_names(self) -> dict[int, str]:
         """Name of each label, in rising order."""
-        return dict(sorted({item.label: item.class_name for item in self.items}.items()))
-
-
-class FolderSource(Source):
-    """A data set in a folder."""
+        return dict(sorted({item.label: item.class_name for item in self.items if item.label != UNLABELLED}.items()))
 
     def read(self, item: Item) -> bytes:
-        """Bytes of a file."""
-        return (self.root / item.file).read_bytes()
+        """Bytes of a file; OSError where it can't be read whole, or is too large."""
+        with self._open(item) as file:
+            return file.read()
 
     @contextlib.contextmanager
     def local_file(self, item: Item) -> Iterator[Path]:
-        """Path of a file."""
-        yield self.root / item.file
-
-
-class ZipSource(Source):
-    """A data set in a zip file."""
-
-    def read(self, item: Item) -> bytes:
-        """Bytes of a file."""
-        try:
-            return _archive(self.root, self.root.stat().st_mtime_ns).read(item.file)
-        except (KeyError, RuntimeError, zipfile.BadZipFile) as error:  # RuntimeError: encrypted
-            raise OSError(f"{self.root}: can't read {item.file} ({error}).") from error
-
-    @contextlib.contextmanager
-    def local_file(self, item: Item) -> Iterator[Path]:
-        """Path of a temporary copy of a file, gone afterwards."""
+        """Path of a file on disk, for decoders that need one; of a zip's member a temporary copy."""
+        if not self._is_zip:
+            yield self._path(item)
+            return
         with tempfile.TemporaryDirectory(prefix="projbank-") as folder:
-            path = Path(folder) / PurePosixPath(item.file).name
-            path.write_bytes(self.read(item))
+            path = Path(folder) / ("file" + PurePosixPath(item.file).suffix)
+            with self._open(item) as file, open(path, "wb") as copy:
+                shutil.copyfileobj(file, copy, BLOCK_BYTES)
             yield path
+
+    def stamp(self, item: Item) -> dict[str, int]:
+        """What tells cheaply that a file has changed: its size and time of change, in a zip size and checksum."""
+        if self._is_zip:
+            info = self._archive.getinfo(item.file)
+            return {"size": info.file_size, "crc": info.CRC}
+        status = os.stat(self.root / item.file)
+        return {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
+
+    def checksum(self, item: Item) -> int:
+        """CRC-32 of a file's bytes."""
+        if self._is_zip:
+            return self._archive.getinfo(item.file).CRC
+        total = 0
+        with open(self.root / item.file, "rb") as file:
+            while block := file.read(BLOCK_BYTES):
+                total = zlib.crc32(block, total)
+        return total
+
+    def _path(self, item: Item) -> Path:
+        """Path of a file in a folder; a pipe or device, which might never end, is refused."""
+        path = self.root / item.file
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError("not a regular file")
+        self._check_size(status.st_size)
+        return path
+
+    def _check_size(self, n_bytes: int) -> None:
+        limit = MAX_IMAGE_BYTES if self.media == "image" else MAX_VIDEO_BYTES
+        if n_bytes > limit:
+            raise OSError(f"{n_bytes} bytes are too many, at most {limit}")
+
+    @property
+    def _is_zip(self) -> bool:
+        return not self.root.is_dir()
+
+    @property
+    def _archive(self) -> zipfile.ZipFile:
+        return _open_zip(self.root, self.root.stat().st_mtime_ns)
+
+    @contextlib.contextmanager
+    def _open(self, item: Item) -> Iterator[Any]:
+        if not self._is_zip:
+            with open(self._path(item), "rb") as file:
+                yield file
+            return
+        with _readable(self.root, item.file):
+            info = self._archive.getinfo(item.file)
+            self._check_size(info.file_size)
+            with self._archive.open(info) as member:
+                yield member
 
 
 def image_folder(root: Path) -> Source:
     """Images in a folder, a class per subfolder; images that lie in the folder itself have no label."""
     return _class_folders(root, "image")
-
-
-def video_folder(root: Path) -> Source:
-    """Videos in a folder, a class per subfolder; videos that lie in the folder itself have no label."""
-    return _class_folders(root, "video")
-
-
-def flickr_groups(root: Path) -> Source:
-    """Photos downloaded group by group: a folder per group, each photo named by its id.
-
-    A photo that was posted to several groups is taken once, in the first group by name, so that no copy of a query
-    can be in the gallery.
-    """
-    source = _class_folders(root, "image")
-    seen: set[str] = set()
-    items = []
-    for item in source.items:
-        if item.class_name and (photo := PurePosixPath(item.file).stem) not in seen:
-            seen.add(photo)
-            items.append(item)
-    if not items:
-        raise ValueError(f"{root}: no group folders with images.")
-    return replace(source, items=tuple(items))
 
 
 def labelled_zip(path: Path) -> Source:
@@ -139,79 +163,27 @@ def labelled_zip(path: Path) -> Source:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            names = [info.filename for info in archive.infolist() if not info.is_dir()]
-            table = archive.read("labels.csv") if "labels.csv" in names else None
-    except zipfile.BadZipFile as error:
+            infos = {info.filename: info for info in archive.infolist() if not info.is_dir()}
+            if len(infos) and (table := infos.get("labels.csv")) is not None:
+                if table.file_size > MAX_IMAGE_BYTES:
+                    raise ValueError(f"{path}: labels.csv is too large ({table.file_size} bytes).")
+                with _readable(path, "labels.csv"):
+                    text = archive.read(table).decode("utf-8-sig")
+    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError, EOFError) as error:
         raise ValueError(f"{path}: not a zip file, or damaged ({error}).") from error
+    for name in infos:
+        _check_name(path, name)
     if table is None:
-        media = _media_of(path, names)
-        files = sorted(name for name in names if _is(media, name))
-        return ZipSource(path, media, tuple(_numbered(files, [PurePosixPath(name).parent.name for name in files])))
-    rows = list(csv.DictReader(io.StringIO(table.decode("utf-8-sig"))))
+        media = _media_of(path, list(infos))
+        files = sorted(name for name in infos if _is(media, name))
+        return Source(path, media, tuple(_numbered(files, [PurePosixPath(name).parent.name for name in files])))
+    try:
+        rows = list(csv.DictReader(io.StringIO(text)))
+    except csv.Error as error:
+        raise ValueError(f"{path}: labels.csv is damaged ({error}).") from error
     if any(not row.get("file") for row in rows):
         raise ValueError(f"{path}: labels.csv needs a column 'file' with a name in every row.")
-    return ZipSource(path, _media_of(path, [row["file"] for row in rows]), _table_items(path, rows, set(names)))
-
-
-def ucf101(root: Path, fold: int = 1) -> Source:
-    """UCF101: a folder of videos per action, and the official lists of one of its three folds.
-
-    The lists are `ucfTrainTestlist/trainlist0N.txt` and `testlist0N.txt`; `classInd.txt` numbers the actions from 1.
-    Videos may lie in the root itself or in a subfolder such as `UCF-101`.
-    """
-    check_int("ucf101", "fold", fold, 1, 3)
-    lists = _one_folder(root, "ucfTrainTestlist")
-    numbers = {name: int(number) for number, name in _split_lines(lists / "classInd.txt")}
-    items = []
-    for split in ("train", "test"):
-        for words in _split_lines(lists / f"{split}list0{fold}.txt"):
-            action = words[0].split("/")[0]
-            if action not in numbers:
-                raise ValueError(
-                    f"{lists / 'classInd.txt'}: has no class {action!r}, which {split}list0{fold}.txt names."
-                )
-            items.append(Item(words[0], numbers[action], action, split))
-    base = next(
-        (folder for folder in (root, root / "UCF-101", root / "videos") if (folder / items[0].file).exists()), None
-    )
-    if base is None:
-        raise FileNotFoundError(f"{root}: the video {items[0].file} is neither there nor in UCF-101/ or videos/.")
-    prefix = "" if base == root else base.name + "/"
-    return FolderSource(root, "video", tuple(replace(item, file=prefix + item.file) for item in items))
-
-
-def ilsvrc2010(root: Path) -> Source:
-    """ILSVRC2010: `train/nXXXXXXXX/*.JPEG`, and `val` and `test` images numbered in the order of ground-truth files.
-
-    `meta.mat` of the development kit gives the number (1 to 1000) of each synset; the labels are these numbers. It and
-    `ILSVRC2010_{validation,test}_ground_truth.txt` may lie anywhere below the root. Absent splits are left out.
-    """
-    numbers = _synset_numbers(_find(root, "meta.mat"))
-    names = {number: wnid for wnid, number in numbers.items()}
-    items = []
-    if (root / "train").is_dir():
-        for file in _files(root, "image", root / "train"):
-            synset = file.split("/")[1]
-            if synset not in numbers:
-                raise ValueError(f"{root}: meta.mat has no number for the synset folder {synset!r}.")
-            items.append(Item(file, numbers[synset], synset, "train"))
-    for split, title in (("val", "validation"), ("test", "test")):
-        if (root / split).is_dir():
-            items += _numbered_images(root, split, _find(root, f"ILSVRC2010_{title}_ground_truth.txt"), names)
-    if not items:
-        raise ValueError(f"{root}: has no images in train/, val/ or test/.")
-    return FolderSource(root, "image", tuple(items))
-
-
-LAYOUTS: dict[str, Callable[[Path], Source]] = {
-    "images": image_folder,
-    "videos": video_folder,
-    "zip": labelled_zip,
-    "ucf101": ucf101,
-    "ilsvrc2010": ilsvrc2010,
-    "flickr": flickr_groups,
-}
-"""Reader of each layout by name."""
+    return Source(path, _media_of(path, [row["file"] for row in rows]), _table_items(path, rows, set(infos)))
 
 
 def open_source(path: str | Path, layout: str = "auto", fold: int | None = None) -> Source:
@@ -223,21 +195,33 @@ def open_source(path: str | Path, layout: str = "auto", fold: int | None = None)
     layout : "auto" or one of `LAYOUTS`
     fold : 1, 2 or 3: the fold of UCF101's official splits; 1 if None
     """
+    from projbank.features import layouts
+
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file or folder.")
+    if not (path.is_dir() or path.is_file()):
+        raise ValueError(f"{path}: neither a folder nor a zip file, but a pipe, socket or device.")
+    check_choice("open_source", "layout", layout, ("auto", *LAYOUTS))
     if layout == "auto":
         layout = _guess(path)
-    if layout not in LAYOUTS:
-        allowed = ", ".join(map(repr, ("auto", *LAYOUTS)))
-        raise ValueError(f"The 'layout' parameter must be one of {allowed}. Got {layout!r} instead.")
     if path.is_dir() == (layout == "zip"):
         raise ValueError(f"{path}: layout {layout!r} needs a {'zip file' if layout == 'zip' else 'folder'}.")
     if layout == "ucf101":
-        return ucf101(path, 1 if fold is None else fold)
+        return layouts.ucf101(path, 1 if fold is None else fold)
     if fold is not None:
         raise ValueError(f"The 'fold' parameter is for UCF101 only; {path} has the layout {layout!r}.")
-    return LAYOUTS[layout](path)
+    if layout in ("images", "videos"):
+        return _class_folders(path, layout.removesuffix("s"))
+    return {"zip": labelled_zip, "ilsvrc2010": layouts.ilsvrc2010, "flickr": layouts.flickr_groups}[layout](path)
+
+
+def find_files(root: Path, media: str, below: Path | None = None) -> list[str]:
+    """Paths from the root of all images or videos below a folder, sorted; an error if there are none."""
+    files = [name for name in _all_files(root, below or root) if _is(media, name)]
+    if not files:
+        raise ValueError(f"{below or root}: no {media}s found.")
+    return files
 
 
 def _guess(path: Path) -> str:
@@ -247,13 +231,22 @@ def _guess(path: Path) -> str:
         return "ucf101"
     if any(path.glob("**/ILSVRC2010_*_ground_truth.txt")):
         return "ilsvrc2010"
-    return _media_of(path, _all_files(path)) + "s"
+    return _media_of(path, _all_files(path, path)) + "s"
 
 
 @functools.lru_cache(maxsize=1)
-def _archive(path: Path, modified: int) -> zipfile.ZipFile:
+def _open_zip(path: Path, modified: int) -> zipfile.ZipFile:
     """Keep the last zip file open: reading its directory takes longer than reading an image."""
     return zipfile.ZipFile(path)
+
+
+@contextlib.contextmanager
+def _readable(root: Path, name: str) -> Iterator[None]:
+    """Turn what a damaged or encrypted member of a zip raises into an OSError that names it."""
+    try:
+        yield
+    except Exception as error:  # decompressors raise whatever they like on damaged bytes
+        raise OSError(f"{root}: can't read {name} ({error}).") from error
 
 
 def _is(media: str, name: str) -> bool:
@@ -271,24 +264,43 @@ def _media_of(root: Path, names: Sequence[str]) -> str:
     return "image" if images else "video"
 
 
-def _all_files(root: Path, below: Path | None = None) -> list[str]:
-    """Paths from the root of all files, sorted; hidden files and folders are passed over."""
-    paths = (path.relative_to(root) for path in (below or root).rglob("*"))
-    visible = (path for path in paths if not any(part.startswith(".") for part in path.parts))
-    return sorted(path.as_posix() for path in visible if (root / path).is_file())
+def _all_files(root: Path, below: Path) -> list[str]:
+    """Paths from the root of all files, sorted; hidden files and folders are passed over, links out are refused."""
+    real, files = os.path.realpath(root), []
+    for folder, names, found in os.walk(below):
+        names[:] = [name for name in names if not name.startswith(".")]
+        for name in found:
+            path = Path(folder) / name
+            if name.startswith(".") or not path.is_file():
+                continue
+            if (
+                name.lower().endswith(IMAGE_SUFFIXES + VIDEO_SUFFIXES)
+                and path.is_symlink()
+                and os.path.commonpath([real, os.path.realpath(path)]) != real
+            ):
+                raise ValueError(f"{root}: {path.relative_to(root)} is a link to a file outside of the folder.")
+            files.append(path.relative_to(root).as_posix())
+    return sorted(files)
 
 
-def _files(root: Path, media: str, below: Path | None = None) -> list[str]:
-    files = [name for name in _all_files(root, below) if _is(media, name)]
-    if not files:
-        raise ValueError(f"{below or root}: no {media}s found.")
-    return files
+def _check_text(root: Path, name: str) -> None:
+    """Refuse names that would break a list of names, or a terminal."""
+    if any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in name):
+        raise ValueError(f"{root}: the name {name!a} holds a control character or is not UTF-8; rename it.")
+
+
+def _check_name(root: Path, name: str) -> None:
+    """Refuse names of files that climb out of the data set."""
+    _check_text(root, name)
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or name[1:3] in (":/", ":\\"):
+        raise ValueError(f"{root}: the name {name!r} leads out of the data set.")
 
 
 def _class_folders(root: Path, media: str) -> Source:
-    files = _files(root, media)
+    files = find_files(root, media)
     classes = [name.split("/")[0] if "/" in name else "" for name in files]
-    return FolderSource(root, media, tuple(_numbered(files, classes)))
+    return Source(root, media, tuple(_numbered(files, classes)))
 
 
 def _numbered(files: Sequence[str], classes: Sequence[str]) -> Iterator[Item]:
@@ -312,48 +324,3 @@ def _table_items(path: Path, rows: list[dict[str, str]], names: set[str]) -> tup
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}: labels.csv has a label that is not a whole number ({error}).") from error
     return tuple(replace(item, split=split) for item, split in zip(items, splits, strict=True))
-
-
-def _one_folder(root: Path, name: str) -> Path:
-    if not (root / name).is_dir():
-        raise FileNotFoundError(f"{root}: there is no folder {name}.")
-    return root / name
-
-
-def _split_lines(path: Path) -> list[list[str]]:
-    """Words of each line that is not blank."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file.")
-    return [words for line in path.read_text().splitlines() if (words := line.split())]
-
-
-def _find(root: Path, name: str) -> Path:
-    found = sorted(root.rglob(name))
-    if not found:
-        raise FileNotFoundError(f"{root}: there is no {name} below it.")
-    return found[0]
-
-
-def _synset_numbers(meta: Path) -> dict[str, int]:
-    """ILSVRC2010_ID of each WordNet id, from the development kit."""
-    from scipy.io import loadmat
-
-    try:
-        synsets = loadmat(meta, squeeze_me=True)["synsets"]
-        pairs = zip(np.atleast_1d(synsets["WNID"]), np.atleast_1d(synsets["ILSVRC2010_ID"]), strict=True)
-        return {str(wnid): int(number) for wnid, number in pairs}
-    except (KeyError, ValueError, NotImplementedError) as error:
-        raise ValueError(f"{meta}: not the meta.mat of ILSVRC2010's development kit ({error}).") from error
-
-
-def _numbered_images(root: Path, split: str, truth: Path, names: dict[int, str]) -> Iterator[Item]:
-    """Images whose file name ends in their line number (from 1) of the ground-truth file."""
-    labels = [int(words[0]) for words in _split_lines(truth)]
-    for file in _files(root, "image", root / split):
-        number = re.search(r"(\d+)$", PurePosixPath(file).stem)
-        if number is None or not 1 <= int(number.group(1)) <= len(labels):
-            raise ValueError(f"{root}: {file} has no line among the {len(labels)} of {truth.name}.")
-        label = labels[int(number.group(1)) - 1]
-        if label not in names:
-            raise ValueError(f"{truth}: label {label} is not in meta.mat.")
-        yield Item(file, label, names[label], split)

@@ -48,15 +48,15 @@ class RowFile:
     def _row_bytes(self) -> int:
         return 4 * self.n_dims
 
-    def append(self, row: NDArray[np.float32] | None, reason: str = "") -> None:
-        """Add the row of the next input, or note that it has none and why."""
+    def append(self, row: NDArray[np.float32] | None, reason: str = "", **facts: Any) -> None:
+        """Add the row of the next input, or note that it has none and why; the journal keeps `facts` about it."""
         if row is not None:
             if row.shape != (self.n_dims,):
                 raise ValueError(f"a row must have {self.n_dims} numbers. Got shape {row.shape}.")
             self._rows.write(np.ascontiguousarray(row, dtype="<f4").tobytes())
             self._rows.flush()
             self.n_rows += 1
-        line: dict[str, Any] = {"ok": row is not None}
+        line: dict[str, Any] = {"ok": row is not None, **facts}
         if reason:
             line["reason"] = reason
         self.done.append(line)

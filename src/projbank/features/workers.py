@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import multiprocessing
+import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +23,20 @@ from threadpoolctl import threadpool_limits
 
 from projbank.features.encoder import Encoder
 from projbank.features.extractor import FeatureExtractor
-from projbank.features.media import MediaError
+from projbank.features.media import MAX_PIXELS, MediaError
 from projbank.features.readers import Source
 from projbank.models.file import load
 
 NO_DESCRIPTORS = "no descriptors"
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """What became of one file: an array, or none and the reason; a zero vector has a reason too."""
 
     array: NDArray[np.float32] | None
     reason: str = ""
+    stamp: dict[str, int] | None = None
+    """Size, time of change and checksum of the file, as far as it has them."""
 
 
 class Workers:
@@ -45,10 +47,11 @@ class Workers:
     source : the data set
     extractor : descriptor settings; `encode` takes them and the encoder from a codebook file
     n_jobs : number of processes
+    max_pixels : larger pictures and frames are refused
     """
 
-    def __init__(self, source: Source, extractor: FeatureExtractor, n_jobs: int) -> None:
-        self._state = _State(source, extractor)
+    def __init__(self, source: Source, extractor: FeatureExtractor, n_jobs: int, max_pixels: int = MAX_PIXELS) -> None:
+        self._state = _State(source, extractor, max_pixels)
         self._n_jobs = n_jobs
         self._pool: ProcessPoolExecutor | None = None
         self._processes: set[multiprocessing.process.BaseProcess] = set()
@@ -86,31 +89,23 @@ class Workers:
         """Yield at most `per_file` descriptors of each file, in order."""
         return self._run(_sample, [(i, per_file, seed) for i in indices])
 
-    def _run(self, task: Callable[..., Result], calls: Sequence[tuple[Any, ...]]) -> Iterator[Result]:
-        if self._pool is None:
-            return self._run_here(task, calls)
-        return self._run_pool(self._pool, task, calls)
-
-    def _run_here(self, task: Callable[..., Result], calls: Sequence[tuple[Any, ...]]) -> Iterator[Result]:
+    def _run(self, task: Callable[..., Result], calls: Iterable[tuple[Any, ...]]) -> Iterator[Result]:
         import cv2
 
-        threads = cv2.getNumThreads()
-        cv2.setNumThreads(1)
-        try:
-            for call in calls:
-                yield task(self._state, *call)
-        finally:
-            cv2.setNumThreads(threads)
-
-    def _run_pool(
-        self, pool: ProcessPoolExecutor, task: Callable[..., Result], calls: Sequence[tuple[Any, ...]]
-    ) -> Iterator[Result]:
+        if self._pool is None:
+            threads = cv2.getNumThreads()
+            cv2.setNumThreads(1)
+            try:
+                yield from itertools.starmap(functools.partial(task, self._state), calls)
+            finally:
+                cv2.setNumThreads(threads)
+            return
         pending: deque[Future[Result]] = deque()
         rest = iter(calls)
         try:
             while True:
-                while len(pending) < 4 * self._n_jobs and (call := next(rest, None)) is not None:
-                    pending.append(pool.submit(_in_worker, task, *call))
+                for call in itertools.islice(rest, 4 * self._n_jobs - len(pending)):
+                    pending.append(self._pool.submit(_in_worker, task, *call))
                 if not pending:
                     return
                 yield pending.popleft().result()
@@ -118,10 +113,10 @@ class Workers:
             raise OSError("a worker process died (out of memory, or killed).") from error
 
 
-@dataclass(frozen=True)
-class _State:
+class _State(NamedTuple):
     source: Source
     extractor: FeatureExtractor
+    max_pixels: int
 
 
 _worker_state: _State | None = None
@@ -145,14 +140,23 @@ def _ready() -> None:
 
 
 def _start_worker(state: _State) -> None:
-    """Take the work's data into a fresh process; each worker has one core."""
+    """Take the work's data into a fresh process; each worker has one core, and ends with its parent."""
     import cv2
 
     global _worker_state
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     cv2.setNumThreads(1)
     threadpool_limits(1)
     _worker_state = state
+
+
+def _end_with_parent() -> None:
+    """Wait for the parent's end, also by a kill, which nothing else would tell this process about."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _in_worker(task: Callable[..., Result], *call: Any) -> Result:
@@ -162,13 +166,19 @@ def _in_worker(task: Callable[..., Result], *call: Any) -> Result:
 
 
 def _encode(state: _State, index: int, codebook: Path) -> Result:
+    item = state.source.items[index]
+    try:
+        stamp = state.source.stamp(item)  # before it is read: a change meanwhile is seen by the next run
+        stamp["crc"] = state.source.checksum(item)
+    except OSError:
+        stamp = {}  # `_describe` says why
     encoder = _encoder(codebook)
     described = _describe(state, index)
     if described.array is None:
-        return described
+        return described._replace(stamp=stamp)
     if not len(described.array):
-        return Result(np.zeros(encoder.n_dims_, dtype=np.float32), NO_DESCRIPTORS)
-    return Result(encoder.transform([described.array])[0])
+        return Result(np.zeros(encoder.n_dims_, dtype=np.float32), NO_DESCRIPTORS, stamp)
+    return Result(encoder.transform([described.array])[0], "", stamp)
 
 
 @functools.lru_cache(maxsize=1)
@@ -190,9 +200,10 @@ def _sample(state: _State, index: int, per_file: int, seed: int) -> Result:
 def _describe(state: _State, index: int) -> Result:
     item = state.source.items[index]
     try:
-        return Result(state.extractor.describe_file(state.source, item))
+        return Result(state.extractor.describe_file(state.source, item, state.max_pixels))
     except MediaError as error:
         return Result(None, str(error))
     except OSError as error:
-        path = Path(state.source.root) / item.file
-        return Result(None, f"{item.file}: can't be read ({error.strerror or error}, {path}).")
+        return Result(None, f"{item.file}: can't be read ({error.strerror or error}, {state.source.root / item.file}).")
+    except MemoryError:
+        return Result(None, f"{item.file}: is too large for the memory (make it smaller by max_side).")
