@@ -139,6 +139,8 @@ def features(
         f"{output}: {done.n_rows} vectors of {done.n_dims} dimensions; codebook {done.seconds_codebook:.1f} s, "
         f"encoding {done.seconds_encoding:.1f} s ({per_thousand:.1f} s per thousand), peak memory {_peak_memory()}"
     )
+    if not done.n_classes:
+        print("no labels: the files lie flat, without a folder per class; all labels are -1")
     if done.skipped or done.empty:
         print(f"{len(done.skipped)} files skipped, {len(done.empty)} without descriptors (zero vectors)")
 

@@ -43,7 +43,8 @@ class Summary:
     seconds_codebook: float
     seconds_encoding: float
     n_encoded: int  # files of this run, without those that an earlier one had done
-    changes: str = ""  # what is different since the run whose codebook was kept
+    n_classes: int  # 0 where no file has a label
+    changes: str  # what is different since the run whose codebook was kept
 
 
 def extract(
@@ -143,6 +144,7 @@ class _Run:
             seconds_codebook=learnt - started,
             seconds_encoding=time.perf_counter() - learnt,
             n_encoded=n_encoded,
+            n_classes=len(self.source.class_names()),
             changes=changes,
         )
 

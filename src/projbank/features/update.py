@@ -133,15 +133,17 @@ def _read_lines(outputs: Outputs, identity: str) -> list[Line]:
         return [{"file": name} for name in outputs.files.read_text("utf-8").splitlines()]
     try:
         first, *lines = map(json.loads, outputs.record.read_text("utf-8").splitlines())
-        known = first["format"] == FORMAT and first["version"] == VERSION
+        if first["format"] != FORMAT:
+            raise ValueError("not a record of features")
         kept = [line for line in lines if line["ok"] and isinstance(line["file"], str)]
+        made_with, newer = str(first["codebook"]), first["version"] > VERSION
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{outputs.record}: damaged ({error}); {START_OVER}.") from error
-    if not known:
+    if newer:
         raise ValueError(f"{outputs.record}: written by a newer projbank; upgrade to read it.")
-    if first["codebook"] != identity:
+    if made_with != identity:
         raise ValueError(
-            f"{outputs.vectors}: was made with the codebook {first['codebook'][:8]}, but {outputs.codebook.name} is "
+            f"{outputs.vectors}: was made with the codebook {made_with[:8]}, but {outputs.codebook.name} is "
             f"{identity[:8]}; put the right one back, or {START_OVER}."
         )
     return kept

@@ -83,7 +83,8 @@ class Workers:
 
     def encode(self, indices: Iterable[int], codebook: Path) -> Iterator[Result]:
         """Yield the vector of each file, in order."""
-        return self._run(_encode, [(i, codebook) for i in indices])
+        written = codebook.stat().st_mtime_ns
+        return self._run(_encode, [(i, codebook, written) for i in indices])
 
     def sample(self, indices: Iterable[int], per_file: int, seed: int) -> Iterator[Result]:
         """Yield at most `per_file` descriptors of each file, in order."""
@@ -165,14 +166,14 @@ def _in_worker(task: Callable[..., Result], *call: Any) -> Result:
     return task(_worker_state, *call)
 
 
-def _encode(state: _State, index: int, codebook: Path) -> Result:
+def _encode(state: _State, index: int, codebook: Path, written: int) -> Result:
     item = state.source.items[index]
     try:
         stamp = state.source.stamp(item)  # before it is read: a change meanwhile is seen by the next run
         stamp["crc"] = state.source.checksum(item)
     except OSError:
         stamp = {}  # `_describe` says why
-    encoder = _encoder(codebook)
+    encoder = _encoder(codebook, written)
     described = _describe(state, index)
     if described.array is None:
         return described._replace(stamp=stamp)
@@ -182,7 +183,7 @@ def _encode(state: _State, index: int, codebook: Path) -> Result:
 
 
 @functools.lru_cache(maxsize=1)
-def _encoder(codebook: Path) -> Encoder:
+def _encoder(codebook: Path, written: int) -> Encoder:
     """Read the codebook once per process; images are spread over processes, so that each needs one thread."""
     extractor: FeatureExtractor = load(codebook)
     encoder: Encoder = extractor.encoder_.set_params(n_jobs=1)
