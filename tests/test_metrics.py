@@ -110,6 +110,15 @@ def test_neighbor_recall_equals_sets():
     assert metrics.neighbor_recall(true, true) == 1
 
 
+@pytest.mark.parametrize("k", [1, 3, 5])
+def test_recall_at_k_counts_the_first_k_of_both(k):
+    rng = np.random.default_rng(1)
+    found, true = (np.array([rng.permutation(12)[:n] for _ in range(8)]) for n in (7, 5))
+    expected = np.mean([len(set(a[:k]) & set(b[:k])) / k for a, b in zip(found.tolist(), true.tolist(), strict=True)])
+    assert metrics.recall_at_k(found, true, k) == pytest.approx(expected)
+    assert metrics.recall_at_k(true, true, k) == 1
+
+
 @pytest.mark.parametrize(("n", "d", "seed"), [(1, 1, 0), (17, 3, 1), (40, 130, 2)])
 def test_pair_error_counts_every_ordered_pair(n, d, seed):
     rng = np.random.default_rng(seed)
@@ -139,6 +148,8 @@ def test_pair_error_counts_every_ordered_pair(n, d, seed):
         (lambda: metrics.mean_average_precision([[0, 1]], [1, 2], [1], [[1]]), "distances must have the shape"),
         (lambda: metrics.mean_average_precision([[0, 1, 1]], [1, 2], [1], [[1, 3, 2]]), "in order along each row"),
         (lambda: metrics.neighbor_recall([[1]], [[1], [2]]), "a row per query"),
+        (lambda: metrics.recall_at_k([[1, 2]], [[1, 2, 3]], 3), "'k' parameter of recall_at_k.*Got 3"),
+        (lambda: metrics.recall_at_k([1, 2], [[1, 2]], 1), "a row per query"),
         (lambda: metrics.pair_error([[2, 0]], sp.eye_array(1)), "bits must be truth values"),
         (lambda: metrics.pair_error([[True], [False]], np.eye(2)), "must be scipy.sparse"),
         (lambda: metrics.pair_error([[True], [False]], sp.csr_array((2, 2))), "include the diagonal"),

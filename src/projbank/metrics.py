@@ -25,13 +25,12 @@ class PrecisionRecall(NamedTuple):
 
 
 def precision_at_k(ids: ArrayLike, gallery_labels: ArrayLike, query_labels: ArrayLike, k: int) -> float:
-    """Semantic precision: the share of the first k results that have the query's label, averaged over queries.
+    """Share of the first k results that have the query's label, averaged over queries.
 
     Parameters
     ----------
     ids : int (n_queries, at least k), rows of the gallery, best first
-    gallery_labels : (n,) numbers or strings
-    query_labels : (n_queries,)
+    gallery_labels, query_labels : (n,) and (n_queries,), numbers or strings
     k : number of results that count
 
     Examples
@@ -55,8 +54,7 @@ def precision_recall(ids: ArrayLike, gallery_labels: ArrayLike, query_labels: Ar
     Parameters
     ----------
     ids : int (n_queries, n_ranks), rows of the gallery, best first; the whole gallery for the whole curve
-    gallery_labels : (n,)
-    query_labels : (n_queries,)
+    gallery_labels, query_labels : (n,) and (n_queries,)
     """
     ranking, gallery, queries = _check_ranking(ids, gallery_labels, query_labels)
     n_relevant = _count_relevant(gallery, queries)
@@ -86,16 +84,12 @@ def mean_average_precision(
     Parameters
     ----------
     ids : int (n_queries, n_ranks), rows of the gallery, best first
-    gallery_labels : (n,)
-    query_labels : (n_queries,)
-    distances : (n_queries, n_ranks), optional
-        Distances that never fall, or scores that never rise, along a row.
+    gallery_labels, query_labels : (n,) and (n_queries,)
+    distances : (n_queries, n_ranks), optional: distances that never fall, or scores that never rise, along a row
     """
     ranking, gallery, queries = _check_ranking(ids, gallery_labels, query_labels)
     values = None if distances is None else _check_distances(distances, ranking.shape)
-    n_relevant = _count_relevant(gallery, queries)
-    ranks = np.arange(1, ranking.shape[1] + 1)
-    total = 0.0
+    n_relevant, ranks, total = _count_relevant(gallery, queries), np.arange(1, ranking.shape[1] + 1), 0.0
     for start, stop in _blocks(ranking):
         relevant = _relevant(ranking[start:stop], gallery, queries[start:stop])
         precision = relevant.cumsum(axis=1) / ranks
@@ -107,13 +101,7 @@ def mean_average_precision(
 
 
 def neighbor_recall(ids: ArrayLike, true_ids: ArrayLike) -> float:
-    """Share of the true neighbours that were found, averaged over queries.
-
-    Parameters
-    ----------
-    ids : int (n_queries, m), what was found
-    true_ids : int (n_queries, k), the true neighbours, distinct in each row
-    """
+    """Share of the true neighbours (n_queries, k) that are among those found (n_queries, m), averaged over queries."""
     found, true = np.asarray(ids), np.asarray(true_ids)
     if found.ndim != 2 or true.ndim != 2 or len(found) != len(true) or true.size == 0:
         raise ValueError(
@@ -121,6 +109,24 @@ def neighbor_recall(ids: ArrayLike, true_ids: ArrayLike) -> float:
             f"Got shapes {found.shape} and {true.shape}."
         )
     return float(np.mean([np.isin(wanted, row).mean() for row, wanted in zip(found, true, strict=True)]))
+
+
+def recall_at_k(ids: ArrayLike, true_ids: ArrayLike, k: int) -> float:
+    """Share of the true k nearest that are among the first k found, averaged over queries.
+
+    Parameters
+    ----------
+    ids, true_ids : int (n_queries, at least k), what was found and the true neighbours, nearest first
+    k : number of results and of true neighbours that count
+
+    Examples
+    --------
+    >>> recall_at_k([[4, 1, 2]], true_ids=[[1, 3, 2]], k=2)
+    0.5
+    """
+    found, true = np.asarray(ids), np.asarray(true_ids)
+    k = check_int("recall_at_k", "k", k, 1, min(found.shape[-1:] + true.shape[-1:], default=1))
+    return neighbor_recall(found[..., :k], true[..., :k])
 
 
 def pair_errors(bits: ArrayLike, positive_pairs: Any) -> NDArray[np.float64]:
@@ -132,15 +138,13 @@ def pair_errors(bits: ArrayLike, positive_pairs: Any) -> NDArray[np.float64]:
     Parameters
     ----------
     bits : (N, d) truth values, the signs of the projections
-    positive_pairs : scipy.sparse (N, N)
-        Not 0 where a pair is positive; symmetric, with the diagonal (a sample is its own neighbour).
+    positive_pairs : scipy.sparse (N, N), not 0 where a pair is positive; symmetric, with the diagonal
     """
     array = np.asarray(bits)
     if array.ndim != 2 or 0 in array.shape or not (array.dtype == bool or np.isin(array, (0, 1)).all()):
         raise ValueError(f"bits must be truth values of shape (N, d). Got {array.dtype} of shape {array.shape}.")
-    n = len(array)
+    n, errors = len(array), np.empty(array.shape[1])
     graph = _check_pairs(positive_pairs, n)
-    errors = np.empty(array.shape[1])
     for start, stop in split_rows(array.shape[1], BITS_PER_BLOCK):
         signs = np.where(array[:, start:stop], 1, -1).astype(np.int32)
         agreement = np.einsum("ij,ij->j", signs, graph @ signs, dtype=np.int64)  # equal minus different positive pairs
@@ -151,10 +155,7 @@ def pair_errors(bits: ArrayLike, positive_pairs: Any) -> NDArray[np.float64]:
 
 
 def pair_error(bits: ArrayLike, positive_pairs: Any) -> float:
-    """Average of `pair_errors` over the bits: the paper's E_avg for the d bits of a bank.
-
-    For one column, the signs of a single projection of the whole vectors, it is the paper's E_org.
-    """
+    """Average of `pair_errors` over the bits: the paper's E_avg, and E_org for one bit of all dimensions."""
     return float(pair_errors(bits, positive_pairs).mean())
 
 

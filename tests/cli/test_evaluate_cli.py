@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from projbank.evaluate import runner
+from projbank.evaluate.retrieval import Retrieval
 from projbank.methods import METHODS
 from tests.methods.data import digit_products
 
@@ -51,7 +51,7 @@ def test_nothing_but_failures_is_no_success(projbank, files):
 
 
 def test_stopped_and_started_again(projbank, files, monkeypatch):
-    real, calls = runner._measured, []
+    real, calls = Retrieval.measure, []
 
     def stop(experiment, key):
         calls.append(key["method"])
@@ -60,7 +60,7 @@ def test_stopped_and_started_again(projbank, files, monkeypatch):
         return real(experiment, key)
 
     words = ("evaluate", *files, "--methods", "lsh,srht+sign", "--bits", "16", "-k", 5, "--seeds", 2)
-    monkeypatch.setattr(runner, "_measured", stop)
+    monkeypatch.setattr(Retrieval, "measure", stop)
     code, _, err = projbank(*words)
     assert code == 130
     assert "1 cells are in" in err
@@ -68,6 +68,20 @@ def test_stopped_and_started_again(projbank, files, monkeypatch):
     assert code == 0
     assert calls == ["lsh", "srht+sign", "srht+sign", "lsh", "srht+sign"]
     assert out.count("±") == 2
+
+
+def test_without_labels_recall_of_the_floats_is_measured(projbank, files):
+    words = ("--bits", "64", "--seeds", 1)
+    code, out, err = projbank("evaluate", files[0], "--methods", "original,lsh,joint", *words)
+    assert (code, err) == (0, "")
+    assert "R@10" in out
+    assert "R@50" in out
+    (floats,) = [line for line in out.splitlines() if "original" in line]
+    assert floats.count("1.0000") == 2
+    np.save(files[2], np.full(150, -1))
+    code, _, err = projbank("evaluate", *files, "--methods", "lsh", *words)
+    assert code == 2
+    assert "labels of v are all -1 (unknown)" in err
 
 
 def test_other_splits(projbank, files):

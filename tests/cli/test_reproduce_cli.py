@@ -1,11 +1,11 @@
-import html
 import json
 import re
 
 import numpy as np
 import pytest
 
-from projbank.evaluate import runner
+from projbank.evaluate.retrieval import Retrieval
+from projbank.paper.protocols import Cost
 from tests.methods.data import digit_products
 
 
@@ -44,15 +44,21 @@ def test_results_of_evaluate_are_used(projbank, data, tmp_path):
 
 
 def test_stopped_and_started_again(projbank, data, tmp_path, monkeypatch):
-    real, calls = runner._measured, []
+    calls = []
 
-    def stop(experiment, key):
-        calls.append((experiment.name, key["method"], key["n_bits"]))
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return real(experiment, key)
+    def stop_at_third(kind):
+        real = kind.measure
 
-    monkeypatch.setattr(runner, "_measured", stop)
+        def measure(experiment, key):
+            calls.append((experiment.name, key["method"], key["n_bits"]))
+            if len(calls) == 3:
+                raise KeyboardInterrupt
+            return real(experiment, key)
+
+        monkeypatch.setattr(kind, "measure", measure)
+
+    stop_at_third(Retrieval)
+    stop_at_third(Cost)
     words = (
         "reproduce",
         "retrieval",
@@ -129,12 +135,6 @@ def test_sets_are_passed_over_where_a_protocol_does_not_suit(projbank, data, tmp
         == 0
     )
     assert len(cells(out, "v.action.json")[0]["accuracies"]) == 5
-    commands = (out / "commands.txt").read_text().splitlines()
-    assert [line.split()[:3] for line in commands] == [
-        ["projbank", "reproduce", name] for name in ("retrieval", "action")
-    ]
-    page = (out / "report.html").read_text()
-    assert commands[0] in html.unescape(page)
     again = ("reproduce", "cost", "--data", sets, "--sets", "b", "--out", tmp_path / "other", "--methods", "lsh")
     assert projbank(*again, "--ratios", 8)[0] == 0
     assert [path.name for path in (tmp_path / "other" / "results").iterdir()] == ["b.cost.json"]
@@ -176,39 +176,6 @@ def test_a_plan_that_is_refused_is_not_noted(projbank, data, tmp_path):
     assert code == 2
     assert "'n_train' parameter" in err
     assert not [path for path in out.rglob("*") if path.is_file()]
-
-
-def test_report_takes_cells_of_evaluate(projbank, data, tmp_path):
-    words = (
-        "evaluate",
-        data,
-        "--labels",
-        data.with_name("v.labels.npy"),
-        "--bits",
-        "80",
-        "--seeds",
-        1,
-        "-k",
-        "10,50,100",
-    )
-    other, out = tmp_path / "other.json", tmp_path / "out"
-    assert projbank(*words, "--methods", "original,lsh", "-o", other)[0] == 0
-    code, said, _ = projbank("report", out, "--take", other)
-    assert code == 0
-    assert "2 cells taken" in said
-    assert "0 cells taken" in projbank("report", out, "--take", other)[1]
-    content = json.loads(other.read_text())
-    content["cells"][0] |= {"date": "2100-01-01T00:00:00+00:00", "precision": {"10": 0.123, "50": 0.1, "100": 0.1}}
-    content["cells"][1] |= {"date": "2000-01-01T00:00:00+00:00", "precision": {"10": 0.987, "50": 0.1, "100": 0.1}}
-    other.write_text(json.dumps(content))
-    assert "1 cells taken" in projbank("report", out, "--take", other)[1]
-    first, second = cells(out, "v.json")
-    assert first["precision"]["10"] == 0.123
-    assert second["precision"]["10"] != 0.987
-    assert projbank("reproduce", "cost", "--data", data, "--out", out, "--methods", "lsh", "--ratios", 8)[0] == 0
-    code, _, err = projbank("report", out, "--take", out / "results" / "v.cost.json")
-    assert code == 2
-    assert "holds cells of `cost`" in err
 
 
 def test_report_of_nothing_is_one_line(projbank, tmp_path):

@@ -12,16 +12,12 @@ from sklearn.svm import LinearSVC
 from projbank.bits import unpack
 from projbank.evaluate.data import DataSet, draw_split
 from projbank.evaluate.results import ResultFile, read_results
-from projbank.evaluate.runner import Clock, Experiment, Rules, run, time_left
+from projbank.evaluate.runner import Experiment, Rules, run, seconds_left, time_left
 from projbank.learn.neighbors import nearest_neighbors, positive_pairs
 from projbank.methods import METHODS
 from projbank.metrics import pair_error, precision_recall
 from projbank.paper.action import Action, as_features, compact
-from projbank.paper.cost import Cost
-from projbank.paper.curves import PrecisionRecallCurves
-from projbank.paper.diagnosis import Diagnosis, describe_bits
-from projbank.paper.examples import choose_queries
-from projbank.paper.pair_error import PairError
+from projbank.paper.protocols import Cost, PairError, PrecisionRecallCurves
 from tests.methods.data import digit_products
 
 
@@ -126,45 +122,6 @@ def test_cost_is_counted_on_one_thread(digits, tmp_path):
     assert record["protocol"] == {"experiment": "cost", "coded": 100, "training": 50, "coding_threads": 1}
 
 
-def test_bits_are_described():
-    rng = np.random.default_rng(0)
-    fair = rng.random((4000, 24)) < 0.5
-    told = describe_bits(fair)
-    assert told["imbalance"] < 0.02
-    assert told["near_copies"] == told["constant"] == 0
-    assert told["independent"] == pytest.approx(24, rel=0.02)
-    copies = np.concatenate([fair[:, :8], ~fair[:, :8], np.ones((4000, 4), bool)], axis=1)
-    told = describe_bits(copies)
-    assert told["constant"] == 4
-    assert told["near_copies"] == pytest.approx(16 / 20)
-    assert told["independent"] == pytest.approx(8, rel=0.02)
-    assert told["imbalance"] == pytest.approx(0.5 * 4 / 20, abs=0.01)
-    pairs = np.abs(np.corrcoef(copies[:, :16], rowvar=False))[np.triu_indices(16, 1)]
-    assert told["correlation"] == pytest.approx(pairs.mean(), rel=1e-4)
-    wide = describe_bits(fair[:20])
-    eigenvalues = np.linalg.eigvalsh(np.cov(fair[:20], rowvar=False))
-    assert wide["independent"] == pytest.approx(eigenvalues.sum() ** 2 / (eigenvalues**2).sum(), rel=1e-4)
-
-
-def test_diagnosis_names_group_sizes_and_refuses_real_codes(digits, tmp_path):
-    cells = [("bpb", 16, {"max_iter": 2, "n_neighbors": 5}), ("pca", 16, {})]
-    experiment = Diagnosis(digits, cells, ResultFile(tmp_path / "r.json"), seeds=[0])
-    assert run([experiment], Rules()) == 1
-    bank, refused = experiment.records()
-    assert bank["group_sizes"][0] >= 1
-    assert bank["group_sizes"][-1] <= 520
-    assert refused["error"] == "ValueError: pca has no bits to look at."
-
-
-def test_example_queries_have_different_labels():
-    labels = np.repeat(np.arange(4), 25)
-    chosen = choose_queries(labels, 0)
-    assert len(set(chosen)) == 6
-    assert set(labels[chosen[:4]]) == {0, 1, 2, 3}
-    assert not np.array_equal(chosen, choose_queries(labels, 1))
-    assert len(choose_queries(labels[:3], 0)) == 3
-
-
 class Counted(Experiment):
     name = "counted"
 
@@ -177,6 +134,9 @@ class Counted(Experiment):
     def measure(self, key):
         self.calls.append((key["method"], key["seed"]))
         return {"found": 1}
+
+    def headline(self, record):
+        return "found"
 
     def close(self):
         self.calls.append("close")
@@ -195,22 +155,21 @@ def test_old_cells_are_measured_again_on_demand(tmp_path):
     run([Counted(tmp_path / "a.json")], Rules())
     again = Counted(tmp_path / "a.json")
     run([again], Rules(since="2020-01-01T00:00:00+00:00"))
-    assert again.calls == ["close"]
+    assert again.calls == []
     run([again], Rules(since="2200-01-01T00:00:00+00:00"))
-    assert len(again.calls) == 6
+    assert len(again.calls) == 5
+    assert again.calls[-1] == "close"
     assert len(read_results(tmp_path / "a.json")) == 4
 
 
 def test_time_left_follows_from_what_was_measured(tmp_path):
-    one = Counted(tmp_path / "a.json")
-    clock = Clock([one], [one.plan])
-    assert clock.seconds_left() is None
-    for key, seconds in zip(one.plan[:2], (10.0, 100.0), strict=True):
-        one.results.put(key | {"seconds": seconds, "date": "2026"})
-        clock.done(one, key)
-    assert clock.seconds_left() == 110  # each method as with the other seed
-    clock.done(one, one.plan[3])
-    assert clock.seconds_left() == 10
+    plan = [("counted", key) for key in Counted(tmp_path / "a.json").plan]
+    assert seconds_left([], plan) is None
+    done = [(name, key | {"seconds": seconds}) for (name, key), seconds in zip(plan[:2], (10.0, 100.0), strict=True)]
+    assert seconds_left(done, plan[2:]) == 110  # each method as with the other seed
+    assert seconds_left(done, plan[2:3]) == 10
+    assert seconds_left(done, [("other", plan[0][1])]) == 55
+    assert seconds_left(done, []) == 0
     assert [time_left(t) for t in (None, 5, 119, 7200)] == [
         "time left unknown",
         "about 5 s left",

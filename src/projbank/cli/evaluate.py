@@ -14,11 +14,17 @@ from projbank.cli.bank import Dataset, Jobs, Quiet, Verbose, verbosity
 
 def evaluate(
     vectors: Annotated[Path, typer.Argument(help="Vectors: .npy, .npz or HDF5, one vector per row.")],
-    labels: Annotated[Path, typer.Option(help="Labels: .npy, one per vector.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Result file (.json); an unfinished one goes on.")],
+    labels: Annotated[
+        Path | None, typer.Option(help="Labels: .npy, one per vector; without, recall of the floats is measured.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Result file (.json) to keep; an unfinished one goes on.")
+    ] = None,
     methods: Annotated[str, typer.Option(help="'all', or names with commas between: lsh,cbe,joint.")] = "all",
     bits: Annotated[str, typer.Option("--bits", "-b", help="Code lengths with commas between.")] = "1000,4000",
-    k: Annotated[str, typer.Option("-k", help="Precision after so many results, with commas between.")] = "50,100",
+    k: Annotated[
+        str | None, typer.Option("-k", help="Numbers of results, with commas; 50,100 with labels, else 10,50.")
+    ] = None,
     seeds: Annotated[int, typer.Option(help="Random splits, each with its own seed.")] = 5,
     first_seed: Annotated[int, typer.Option(help="Seed of the first split, for splits not yet seen.")] = 0,
     queries: Annotated[int | None, typer.Option(help="Queries; 1,000 but at most a tenth if not given.")] = None,
@@ -40,8 +46,9 @@ def evaluate(
     """Fit and measure methods on your own data: precision, bytes, training and coding time.
 
     Random queries, the rest is the gallery, part of it is for training; no method sees the queries before the search.
-    Results are kept after every cell: the same command goes on where it was stopped. A method that fails does not stop
-    the others; its row says why. The exit code is 1 where all of them failed.
+    With labels, the share of results that have the query's label is measured; without, the share of the floats' own
+    nearest neighbours that are found. With --out, results are kept after every cell: the same command goes on where it
+    was stopped. A method that fails does not stop the others; its row says why. The exit code is 1 where all failed.
     """
     from rich.console import Console
 
@@ -49,6 +56,7 @@ def evaluate(
     from projbank.evaluate.results import ResultFile
     from projbank.evaluate.retrieval import ORIGINAL
     from projbank.evaluate.retrieval import evaluate as run
+    from projbank.evaluate.runner import Rules
     from projbank.evaluate.table import draw, summarise
     from projbank.methods import METHODS
     from projbank.rows.source import open_array, open_vectors
@@ -57,7 +65,8 @@ def evaluate(
         raise ValueError(f"--seeds must be at least 1. Got {seeds} instead.")
     if first_seed < 0:
         raise ValueError(f"--first-seed must be at least 0. Got {first_seed} instead.")
-    data = DataSet(name or vectors.stem, open_vectors(vectors, dataset), open_array(labels))
+    known = None if labels is None else open_array(labels)
+    data = DataSet(name or vectors.stem, open_vectors(vectors, dataset), known)
     names = [ORIGINAL, *METHODS] if methods == "all" else [word.strip() for word in methods.split(",")]
     results = ResultFile(out)
     try:
@@ -66,28 +75,26 @@ def evaluate(
             names,
             numbers("--bits", bits),
             results,
+            params=settings_of(settings or []),
+            rules=Rules(slow, retry),
+            verbose=verbosity(quiet, verbose),
             seeds=range(first_seed, first_seed + seeds),
             n_queries=queries,
             n_train=train,
-            ks=numbers("-k", k),
+            ks=() if k is None else numbers("-k", k),
             asymmetric=asymmetric,
-            params=settings_of(settings or []),
-            slow_seconds=slow,
-            retry_failed=retry,
             n_jobs=jobs,
-            verbose=verbosity(quiet, verbose),
         )
     except KeyboardInterrupt:
-        kept = len(results.records)
-        raise KeyboardInterrupt(f"interrupted; {kept} cells are in {out}, the same command goes on") from None
+        kept = f"{len(results.records)} cells are in {out}, the same command goes on" if out else "nothing was kept"
+        raise KeyboardInterrupt(f"interrupted; {kept}") from None
     used = records[0]["protocol"]
     n_rows, n_dims = data.vectors.shape
     title = (
         f"{data.name}: {n_rows} vectors of {n_dims} dimensions, {used['queries']} queries, "
         f"{n_rows - used['queries']} gallery, {used['training']} training"
     )
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    console.print(draw(summarise(records), title))
+    Console(width=None if sys.stdout.isatty() else 160).print(draw(summarise(records), title))
     exit_if_all_failed(records)
 
 

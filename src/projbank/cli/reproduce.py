@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,10 +23,7 @@ ALL = "all"
 def reproduce(
     names: Annotated[
         list[str],
-        typer.Argument(
-            help="retrieval, cost, action, code-length, pair-error, soft, pr-curves, sensitivity, diagnosis, examples; "
-            "or all."
-        ),
+        typer.Argument(help="retrieval, cost, action, code-length, pair-error, soft, pr-curves, sensitivity; or all."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results and report; an unfinished run goes on.")],
     data: Annotated[
@@ -70,11 +65,13 @@ def reproduce(
     from projbank.evaluate.runner import Rules, run
     from projbank.methods import METHODS
     from projbank.paper.digits import digit_set
-    from projbank.paper.notes import note_command
-    from projbank.paper.reproduce import PROTOCOLS, Settings, plan, prepare
+    from projbank.paper.report import write_report
+    from projbank.paper.reproduce import BANKS, PROTOCOLS, Settings, plan, prepare
     from projbank.paper.sets import read_sets
 
-    chosen = _choose(names, list(PROTOCOLS))
+    for name in names:
+        if name not in (*PROTOCOLS, ALL):
+            raise ValueError(f"NAME must be one of {', '.join(PROTOCOLS)}, {ALL}. Got {name!r}.")
     if quick == bool(data):
         raise ValueError("give either --data or --quick.")
     if seeds is not None and seeds < 1:
@@ -86,83 +83,40 @@ def reproduce(
     lengths = tuple(numbers("--ratios", ratios)) if ratios else None
     if any(ratio < 1 for ratio in lengths or ()):
         raise ValueError(f"--ratios must be at least 1. Got {ratios!r} instead.")
+    sets = [digit_set(out / "data")] if quick else _pick(read_sets(data or []), only)
+    params = {name: {"max_iter": QUICK_ITER} for name in BANKS} if quick else {}
+    for method, given in settings_of(settings or []).items():
+        params[method] = params.get(method, {}) | given
     change = Settings(
-        ratios=lengths,
-        n_lengths=QUICK_LENGTHS if quick else None,
-        methods=wanted,
-        seeds=seeds or (1 if quick else None),
-        train=train,
-        params=(_quick_params() if quick else {}) | settings_of(settings or []),
-        n_jobs=jobs,
+        lengths, QUICK_LENGTHS if quick else None, wanted, seeds or (1 if quick else None), train, params, jobs
     )
     rules = Rules(slow, retry, None if since is None else since.replace(tzinfo=UTC).isoformat(timespec="seconds"))
     show = verbosity(quiet, verbose)
-    sets = [] if quick else _pick(read_sets(data or []), only)
-    if quick:
-        sets = [digit_set(out / "data")]
     try:
         ready = [prepare(one, out / "features", jobs, show) for one in sets]
-        experiments = plan(ready, chosen, out, change)
-        note_command(out, shlex.join(["projbank", *sys.argv[1:]]))  # only of what could begin
+        experiments = plan(ready, list(PROTOCOLS) if ALL in names else list(dict.fromkeys(names)), out, change)
         failed = run(experiments, rules, show)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; what was measured is in {out}, the same command goes on") from None
     records = [record for experiment in experiments for record in experiment.records()]
     note = f", {failed} of this run failed and say why" if failed else ""
     print(f"{out / 'results'}: {len(records)} cells{note}")
-    _draw(out)
+    print(f"{write_report(out)}: the report")
     exit_if_all_failed(records)
 
 
-def report(
-    folder: Annotated[Path, typer.Argument(help="Folder that `projbank reproduce` filled.")],
-    docs: Annotated[
-        Path | None, typer.Option(help="Also write tables as Markdown and small pictures to this folder.")
-    ] = None,
-    take: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="First add the cells of this file of `projbank evaluate`, where new or newer; may be repeated."
-        ),
-    ] = None,
-) -> None:
+def report(folder: Annotated[Path, typer.Argument(help="Folder that `projbank reproduce` filled.")]) -> None:
     """Draw tables, plots and the report again from the results of a folder; nothing is measured."""
-    if take:
-        from projbank.paper.notes import take_results
-
-        for path in take:
-            print(f"{path}: {take_results(folder, path)} cells taken")
-    _draw(folder, docs)
-
-
-def _draw(folder: Path, docs: Path | None = None) -> None:
-    from projbank.paper.report import write_documents, write_report
+    from projbank.paper.report import write_report
 
     print(f"{write_report(folder)}: the report")
-    if docs is not None:
-        print(f"{write_documents(folder, docs)}: tables and pictures")
 
 
 def _pick(sets: list[SetFiles], names: str | None) -> list[SetFiles]:
     """Sets of the given names, in their own order."""
-    known = {one.name: one for one in sets}
-    wanted = list(known) if names is None else [word.strip() for word in names.split(",")]
+    known = [one.name for one in sets]
+    wanted = known if names is None else [word.strip() for word in names.split(",")]
     for name in wanted:
         if name not in known:
             raise ValueError(f"--sets must be names out of {', '.join(known)}. Got {name!r}.")
     return [one for one in sets if one.name in wanted]
-
-
-def _quick_params() -> dict[str, dict[str, int]]:
-    from projbank.methods import METHODS
-    from projbank.paper.reproduce import BANKS
-
-    banks = (*BANKS, "randst+bpb")
-    return {name: {"max_iter": QUICK_ITER} for name in banks if name in METHODS}
-
-
-def _choose(names: list[str], known: list[str]) -> list[str]:
-    for name in names:
-        if name not in (*known, ALL):
-            raise ValueError(f"NAME must be one of {', '.join(known)}, {ALL}. Got {name!r}.")
-    return known if ALL in names else list(dict.fromkeys(names))

@@ -10,31 +10,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.params import check_int
-from projbank.rows.source import read_rows
+from projbank.rows.source import check_finite, read_rows, take_rows
 
 MAX_QUERIES = 1000
 MAX_TRAINING = 10_000
+UNKNOWN = -1
+"""Label of a row that has none."""
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Vectors (n, D), labels (n,) and a name; `fingerprint` tells whether results belong to the same data."""
+    """Vectors (n, D), their labels (n,) or None, and a name."""
 
     name: str
     vectors: Any
-    labels: NDArray[Any]
+    labels: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
-        if self.labels.ndim != 1 or len(self.labels) != self.vectors.shape[0]:
+        if self.labels is None:
+            return
+        if self.labels.shape != (self.vectors.shape[0],):
             raise ValueError(
                 f"labels must be 1-D, one per vector ({self.vectors.shape[0]}). Got shape {self.labels.shape}."
+            )
+        if np.all(self.labels == UNKNOWN):
+            raise ValueError(
+                f"labels of {self.name} are all {UNKNOWN} (unknown). Without labels, recall of the floats' own "
+                "neighbours can be measured instead."
             )
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Name, size and a hash of the labels and of some rows from all over the vectors."""
+        """Name, size and a hash of the labels and of some rows: results with another identity are of other data."""
         n_rows, n_features = self.vectors.shape
-        digest = hashlib.sha256(np.ascontiguousarray(self.labels).tobytes())
+        digest = hashlib.sha256(b"" if self.labels is None else np.ascontiguousarray(self.labels).tobytes())
         for start in sorted({int(row) for row in np.linspace(0, n_rows - 1, 16)}):
             digest.update(np.ascontiguousarray(read_rows(self.vectors, start, start + 1)).tobytes())
         return {
@@ -43,6 +52,13 @@ class DataSet:
             "dimensions": int(n_features),
             "fingerprint": digest.hexdigest()[:16],
         }
+
+    def take(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Rows of ascending ids as one float32 array; raises for the first NaN or infinity."""
+        rows = np.empty((len(ids), self.vectors.shape[1]), np.float32)
+        take_rows(self.vectors, ids, rows)
+        check_finite(rows, name="vectors", ids=ids)
+        return rows
 
 
 class Split(NamedTuple):
@@ -53,7 +69,9 @@ class Split(NamedTuple):
     training: NDArray[np.int64]
 
 
-def split_sizes(n_rows: int, n_queries: int | None = None, n_train: int | None = None) -> tuple[int, int]:
+def split_sizes(
+    n_rows: int, n_queries: int | None = None, n_train: int | None = None, max_train: int = MAX_TRAINING
+) -> tuple[int, int]:
     """Sizes of query and training set: 1,000 queries but at most a tenth, two thirds of the gallery to learn from."""
     if n_rows < 4:
         raise ValueError(f"vectors must be at least 4, for queries, a gallery and training. Got {n_rows}.")
@@ -62,7 +80,7 @@ def split_sizes(n_rows: int, n_queries: int | None = None, n_train: int | None =
     n_queries = check_int("evaluate", "n_queries", n_queries, 1, n_rows - 2)
     n_gallery = n_rows - n_queries
     if n_train is None:
-        n_train = max(2, min(MAX_TRAINING, 2 * n_gallery // 3))
+        n_train = max(2, min(max_train, 2 * n_gallery // 3))
     return n_queries, check_int("evaluate", "n_train", n_train, 2, n_gallery)
 
 

@@ -7,17 +7,34 @@ import json
 import os
 import platform
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from projbank.files import atomic_path
 
 FORMAT = "projbank-results"
 VERSION = 1
 KEY = ("dataset", "protocol", "method", "n_bits", "params", "seed")
-"""What tells cells apart; each record also has machine, date, and what was measured or why it failed."""
+"""What distinguishes cells; each record also has machine, date, and what was measured or why it failed."""
 
 Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Mean and standard deviation over seeds (0 for a single one)."""
+
+    value: float
+    spread: float
+    n: int
+
+    @classmethod
+    def of(cls, values: list[float]) -> Mean:
+        """Mean of at least one value."""
+        return cls(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0, len(values))
 
 
 class ResultFile:
@@ -25,20 +42,20 @@ class ResultFile:
 
     Parameters
     ----------
-    path : file to go on with, or to make; its folder must exist
+    path : file to go on with, or to make, in a folder that exists; None keeps the records in memory only
     borrow : other files whose cells count as measured, too; nothing is written to them
 
     Raises
     ------
     ValueError
-        If there is such a file but it is not one of results; it is left as it is.
+        If the file exists but does not hold results; it is left as it is.
     """
 
-    def __init__(self, path: str | os.PathLike[str], borrow: Iterable[ResultFile] = ()) -> None:
-        self.path = Path(path)
-        if not self.path.parent.is_dir():  # told before the work, not after it
+    def __init__(self, path: str | os.PathLike[str] | None = None, borrow: Iterable[ResultFile] = ()) -> None:
+        self.path = None if path is None else Path(path)
+        if self.path is not None and not self.path.parent.is_dir():  # an error before the work, not after it
             raise FileNotFoundError(f"cannot write {self.path}: there is no folder {self.path.parent}")
-        known = read_results(self.path) if self.path.exists() else []
+        known = read_results(self.path) if self.path is not None and self.path.exists() else []
         self._cells = {_key_text(record): record for record in known}
         self._borrow = list(borrow)
 
@@ -49,31 +66,17 @@ class ResultFile:
 
     def find(self, key: Record) -> Record | None:
         """Find the record of a cell, if it was measured."""
-        known = (file._cells.get(_key_text(key)) for file in (self, *self._borrow))
-        return next((record for record in known if record is not None), None)
+        text = _key_text(key)
+        return next((file._cells[text] for file in (self, *self._borrow) if text in file._cells), None)
 
     def put(self, record: Record) -> None:
         """Add a record, or replace that of the same cell, and write the file."""
         self._cells[_key_text(record)] = record
-        self._write()
-
-    def merge(self, records: Iterable[Record]) -> int:
-        """Add records of another run where they are new, or newer than those of the same cell; returns how many."""
-        taken = 0
-        for record in records:
-            known = self._cells.get(_key_text(record))
-            if known is None or known["date"] < record["date"]:
-                self._cells[_key_text(record)] = record
-                taken += 1
-        if taken:
-            self._write()
-        return taken
-
-    def _write(self) -> None:
-        with atomic_path(self.path) as temporary:
-            lines = ",\n".join(json.dumps(record) for record in self.records)  # one cell a line, for version control
-            text = f'{{"format": "{FORMAT}", "version": {VERSION}, "cells": [\n{lines}\n]}}\n'
-            temporary.write_text(text, encoding="utf-8")
+        if self.path is not None:
+            with atomic_path(self.path) as temporary:
+                lines = ",\n".join(json.dumps(record) for record in self.records)  # one cell a line
+                text = f'{{"format": "{FORMAT}", "version": {VERSION}, "cells": [\n{lines}\n]}}\n'
+                temporary.write_text(text, encoding="utf-8")
 
 
 def read_results(path: str | os.PathLike[str]) -> list[Record]:
@@ -94,17 +97,14 @@ def read_results(path: str | os.PathLike[str]) -> list[Record]:
 
 def stamp() -> Record:
     """Date and machine of a measurement."""
-    return {"date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "machine": machine()}
-
-
-def machine() -> Record:
-    """Processor, cores, Python and system."""
     cpu = platform.processor() or "unknown"
     info = Path("/proc/cpuinfo")
     if info.exists():
         names = [line.partition(":")[2] for line in info.read_text().splitlines() if line.startswith("model name")]
         cpu = names[0].strip() if names else cpu
-    return {"cpu": cpu, "cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
+    system = {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"date": date, "machine": {"cpu": cpu} | system}
 
 
 def _key_text(record: Record) -> str:

@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from projbank.evaluate.results import KEY, Record, ResultFile, stamp
 from projbank.progress import say
 
@@ -47,17 +49,17 @@ class Experiment(ABC):
     def measure(self, key: Record) -> Record:
         """What is to be known about a cell; any exception becomes the record of a failed cell."""
 
-    def is_complete(self, record: Record) -> bool:
-        """Whether a record has all that this run asks for."""
-        return True
-
+    @abstractmethod
     def headline(self, record: Record) -> str:
         """The most telling number of a record, for a line on the terminal."""
-        return f"{record['seconds']:.1f} s"
 
     @abstractmethod
     def close(self) -> None:
         """Free memory; `measure` may be called again."""
+
+    def is_complete(self, record: Record) -> bool:
+        """Whether a record has all that this run asks for."""
+        return True
 
     def is_open(self, key: Record, rules: Rules) -> bool:
         """Whether a cell is still to be measured."""
@@ -76,30 +78,28 @@ class Experiment(ABC):
 def run(experiments: Sequence[Experiment], rules: Rules, verbose: int = 0) -> int:
     """Measure all open cells and keep each result as soon as there is one; returns how many failed.
 
-    Parameters
-    ----------
-    experiments : in their order; each may hold its rows in memory until its last cell
-    rules : which cells are open
-    verbose : 1 shows progress over the whole plan on a terminal, 2 also a line per cell
+    `verbose`: 1 shows progress over the whole plan on a terminal, 2 also a line per cell.
     """
-    open_cells = [[key for key in e.plan if e.is_open(key, rules)] for e in experiments]
-    total = sum(len(e.plan) for e in experiments)
-    left = sum(map(len, open_cells))
-    clock = Clock(experiments, open_cells)
-    failed = 0
-    with _plan_progress(total, total - left, verbose) as show:
-        for experiment, keys in zip(experiments, open_cells, strict=True):
-            for key in keys:
-                show(describe(experiment, key), clock.seconds_left(), 0)
-                if experiment.is_open(key, rules):
-                    record = key | _measured(experiment, key) | stamp()
-                    experiment.results.put(record)
-                    failed += "error" in record
-                    outcome = record.get("error") or experiment.headline(record)
-                    say(f"{describe(experiment, key)}: {outcome}", max(0, verbose - 1))
-                clock.done(experiment, key)
-                show("", clock.seconds_left(), 1)
-            experiment.close()
+    left = [
+        (experiment, key) for experiment in experiments for key in experiment.plan if experiment.is_open(key, rules)
+    ]
+    total, failed = sum(len(experiment.plan) for experiment in experiments), 0
+    done = [(experiment.name, record) for experiment in experiments for record in experiment.records()]
+    with _plan_progress(total, total - len(left), verbose) as show:
+        while left:
+            experiment, key = left[0]
+            title = describe(experiment, key)
+            show(title, seconds_left(done, [(other.name, cell) for other, cell in left]), 0)
+            if experiment.is_open(key, rules):  # another seed may have shown that the method is slow
+                record = key | _measured(experiment, key) | stamp()
+                experiment.results.put(record)
+                failed += "error" in record
+                say(f"{title}: {record.get('error') or experiment.headline(record)}", max(0, verbose - 1))
+                done.append((experiment.name, record))
+            del left[0]
+            show("", None, 1)
+            if not left or left[0][0] is not experiment:
+                experiment.close()
     return failed
 
 
@@ -110,46 +110,26 @@ def describe(experiment: Experiment, key: Record) -> str:
     return f"{experiment.name} {key['dataset']['name']}: {key['method']}{params}{length}, seed {key['seed']}"
 
 
-class Clock:
-    """How long the rest of a plan will take, from what its cells took so far.
+def seconds_left(done: Sequence[tuple[str, Record]], left: Sequence[tuple[str, Record]]) -> float | None:
+    """Seconds for the cells that are left, each as long as the done cells most like it took; None if none is done.
 
-    A cell is expected to take what the same cell took with another seed, else the mean of its method in the same
-    experiment, else that of the experiment, of the same protocol on other sets, of all cells.
+    Parameters
+    ----------
+    done, left : name of the experiment and record, or key, of each cell
     """
-
-    def __init__(self, experiments: Sequence[Experiment], open_cells: Sequence[Sequence[Record]]) -> None:
-        self._open = [(e, key) for e, keys in zip(experiments, open_cells, strict=True) for key in keys]
-        self._known: dict[tuple, list[float]] = {}
-        for experiment in experiments:
-            for record in experiment.records():
-                self._learn(experiment, record)
-
-    def done(self, experiment: Experiment, key: Record) -> None:
-        """Take a cell off the list."""
-        self._open.remove((experiment, key))
-        record = experiment.results.find(key)
-        if record is not None:
-            self._learn(experiment, record)
-
-    def seconds_left(self) -> float | None:
-        """Seconds for the open cells; None while nothing was measured."""
-        total = 0.0
-        for experiment, key in self._open:
-            known = next((self._known[name] for name in _names(experiment, key) if name in self._known), None)
-            if known is None:
-                return None
-            total += sum(known) / len(known)
-        return total
-
-    def _learn(self, experiment: Experiment, record: Record) -> None:
-        for name in _names(experiment, record):
-            self._known.setdefault(name, []).append(record.get("seconds", 0.0))
+    known: dict[tuple, list[float]] = {}
+    for name, record in done:
+        for kin in _kin(name, record):
+            known.setdefault(kin, []).append(record.get("seconds", 0.0))
+    if left and not done:
+        return None
+    return sum(float(np.mean(next(known[kin] for kin in _kin(*cell) if kin in known))) for cell in left)
 
 
-def _names(experiment: Experiment, key: Record) -> list[tuple]:
-    """Names under which the time of a cell is looked up, the most fitting first."""
-    own = (id(experiment), experiment.name)
-    return [(*own, key["method"], key["n_bits"]), (*own, key["method"]), own, (experiment.name,), ()]
+def _kin(name: str, key: Record) -> list[tuple]:
+    """Groups of cells that a cell belongs to, the narrowest first; the last one holds all cells."""
+    words = (name, key["dataset"]["name"], key["method"], key["n_bits"])
+    return [words[:n] for n in range(len(words), -1, -1)]
 
 
 def _is_slow(key: Record, records: list[Record], limit: float | None) -> bool:
@@ -170,30 +150,24 @@ def _measured(experiment: Experiment, key: Record) -> Record:
             warnings.simplefilter("ignore", UserWarning)  # lowered lengths and neighbours stand in the record
             found = experiment.measure(key)
     except Exception as error:  # any method may fail in its own way: the others go on
-        text = " ".join(str(error).split())
-        return {"error": f"{type(error).__name__}: {text}", "seconds": time.perf_counter() - start}
+        found = {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
     return found | {"seconds": time.perf_counter() - start}
 
 
 @contextlib.contextmanager
 def _plan_progress(total: int, done: int, verbose: int) -> Iterator[Callable[[str, float | None, int], None]]:
-    """Give a function that shows the cell at work and the seconds left, and advances the bar by so many cells."""
+    """Yield a function that shows the cell at work and the seconds left, and advances the bar by some cells."""
     if not verbose or not sys.stderr.isatty():
         yield lambda text, seconds, steps: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[left]}"))
-    with Progress(
-        *columns, TextColumn("{task.description}"), console=Console(stderr=True), refresh_per_second=2
-    ) as bar:
+    texts = TextColumn("{task.fields[left]}"), TextColumn("{task.description}")
+    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), *texts)
+    with Progress(*columns, console=Console(stderr=True), refresh_per_second=2) as bar:
         task = bar.add_task("", total=total, completed=done, left="")
-
-        def show(text: str, seconds: float | None, steps: int) -> None:
-            bar.update(task, advance=steps, description=text, left=time_left(seconds))
-
-        yield show
+        yield lambda text, seconds, steps: bar.update(task, advance=steps, description=text, left=time_left(seconds))
 
 
 def time_left(seconds: float | None) -> str:

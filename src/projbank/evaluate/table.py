@@ -1,4 +1,4 @@
-"""Tables: records of several seeds as rows of means and spreads, best precision first."""
+"""Tables: records of several seeds as rows of means and spreads, best score first."""
 
 from __future__ import annotations
 
@@ -6,89 +6,80 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+from projbank.evaluate.results import Mean, Record
 
-from projbank.evaluate.results import Record
+SCORES = {"precision": "P", "recall": "R"}
+"""What records hold, by labels or without, and how columns are headed."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One method at one length over all its seeds; a failed one has an error and no numbers."""
+    """One method at one length over all its seeds; without records that did not fail, there are no scores."""
 
-    method: str
+    name: str
     n_bits: int | None
-    params: dict[str, Any]
-    n_seeds: int
-    n_failed: int
-    code_bytes: int
-    precision: dict[int, tuple[float, float]]
-    training_seconds: float
-    coding_microseconds: float
-    model_bytes: int
-    error: str
+    scores: dict[int, Mean]
+    good: list[Record]
+    failed: list[Record]
+
+    def mean(self, word: str) -> float:
+        """Mean over the seeds of a number of the records."""
+        return Mean.of([record[word] for record in self.good]).value
 
 
 def summarise(records: list[Record]) -> list[Row]:
-    """Rows of a table, best precision first, failed ones last; asymmetric scores are rows of their own."""
+    """Rows of a table, best score first, failed ones last; asymmetric scores are rows of their own."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         text = json.dumps([record["method"], record["n_bits"], record["params"]], sort_keys=True)
         groups.setdefault(text, []).append(record)
     rows = []
     for group in groups.values():
-        rows.append(_row(group, "precision", ""))
+        rows.append(_row(group, score_of(records), ""))
         if any("asymmetric" in record for record in group):
             rows.append(_row(group, "asymmetric", " (asymmetric)"))
-    return sorted(rows, key=lambda row: -next(iter(row.precision.values()), (-1.0, 0.0))[0])
+    return sorted(rows, key=lambda row: -next((mean.value for mean in row.scores.values()), -1.0))
+
+
+def score_of(records: list[Record]) -> str:
+    """Whether records are of precision by labels, or of recall of the floats' neighbours."""
+    return "recall" if any("recall" in record for record in records) else "precision"
 
 
 def _row(group: list[Record], score: str, suffix: str) -> Row:
+    first = group[0]
     good = [record for record in group if score in record]
     failed = [record for record in group if "error" in record]
-    first = group[0]
-    ks = [int(k) for k in good[0][score]] if good else []
-    return Row(
-        method=first["method"] + suffix,
-        n_bits=first["n_bits"],
-        params=first["params"],
-        n_seeds=len(good),
-        n_failed=len(failed),
-        code_bytes=good[0]["code_bytes"] if good else 0,
-        precision={k: _mean_and_spread([record[score][str(k)] for record in good]) for k in ks},
-        training_seconds=float(np.mean([record["training_seconds"] for record in good])) if good else 0.0,
-        coding_microseconds=1e6 * float(np.mean([record["coding_seconds"] for record in good])) if good else 0.0,
-        model_bytes=good[0]["model_bytes"] if good else 0,
-        error=failed[0]["error"] if failed else "",
-    )
-
-
-def _mean_and_spread(values: list[float]) -> tuple[float, float]:
-    """Mean and standard deviation (0 for a single value)."""
-    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    ks = list(good[0][score]) if good else []
+    scores = {int(k): Mean.of([record[score][k] for record in good]) for k in ks}
+    params = "".join(f" {key}={value}" for key, value in first["params"].items())
+    return Row(first["method"] + suffix + params, first["n_bits"], scores, good, failed)
 
 
 def draw(rows: list[Row], title: str) -> Any:
     """Make a Rich table of the rows."""
     from rich.table import Table
 
-    ks = next((list(row.precision) for row in rows if row.precision), [])
+    letter = SCORES[score_of([record for row in rows for record in row.good])]
+    ks = next((list(row.scores) for row in rows if row.scores), [])
     table = Table(title=title, title_justify="left")
     table.add_column("method", no_wrap=True)
-    for name in ("bits", "bytes", *(f"P@{k}" for k in ks), "training s", "coding us", "model MB", "seeds"):
+    for name in ("bits", "bytes", *(f"{letter}@{k}" for k in ks), "training s", "coding us", "model MB", "seeds"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("note")
     for row in rows:
-        name = row.method + "".join(f" {key}={value}" for key, value in row.params.items())
         bits = "all" if row.n_bits is None else str(row.n_bits)
-        if not row.precision:
-            table.add_row(name, bits, *[""] * (len(ks) + 5), row.error)
+        error = row.failed[0]["error"] if row.failed else ""
+        if not row.scores:
+            table.add_row(row.name, bits, *[""] * (len(ks) + 5), error)
             continue
-        scores = [_with_spread(*row.precision[k], row.n_seeds) for k in ks]
-        costs = [f"{row.training_seconds:.1f}", f"{row.coding_microseconds:.1f}", f"{row.model_bytes / 1e6:.2f}"]
-        note = f"{row.n_failed} failed: {row.error}" if row.error else ""
-        table.add_row(name, bits, str(row.code_bytes), *scores, *costs, str(row.n_seeds), note)
+        scores = [_with_spread(row.scores[k]) for k in ks]
+        times = [f"{row.mean('training_seconds'):.1f}", f"{1e6 * row.mean('coding_seconds'):.1f}"]
+        megabytes, code_bytes = f"{row.good[0]['model_bytes'] / 1e6:.2f}", str(row.good[0]["code_bytes"])
+        note = f"{len(row.failed)} failed: {error}" if error else ""
+        table.add_row(row.name, bits, code_bytes, *scores, *times, megabytes, str(len(row.good)), note)
     return table
 
 
-def _with_spread(mean: float, spread: float, n: int) -> str:
-    return f"{mean:.4f} ± {spread:.4f}" if n > 1 else f"{mean:.4f}"
+def _with_spread(mean: Mean) -> str:
+    return f"{mean.value:.4f} ± {mean.spread:.4f}" if mean.n > 1 else f"{mean.value:.4f}"

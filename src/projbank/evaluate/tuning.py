@@ -13,19 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
+from projbank.evaluate.data import DataSet, draw_split
 from projbank.learn.neighbors import nearest_neighbors
 from projbank.methods.search import query_values, search
-from projbank.metrics import neighbor_recall, precision_at_k
+from projbank.metrics import precision_at_k, recall_at_k
 from projbank.params import check_int
 from projbank.progress import progress, say
-from projbank.rows.source import take_rows
 from projbank.search import HammingIndex
 from projbank.threads import thread_count
 
 MAX_TRAINING = 10_000
 MAX_HELD_OUT = 2_000
-
-Scorer = Callable[..., float]
 
 
 @dataclass(frozen=True)
@@ -39,22 +37,20 @@ class RetrievalScorer:
     def __call__(self, estimator: Any, X: Any, y: ArrayLike | None = None) -> float:
         """Score a fitted estimator on vectors X (n, D) that it has not seen, with labels y (n,) or none."""
         X = X if hasattr(X, "shape") else np.asarray(X)
-        n_rows = X.shape[0]
+        n_rows, n_jobs = X.shape[0], getattr(estimator, "n_jobs", None)
         if n_rows < 2:
             raise ValueError(f"retrieval_scorer needs at least 2 held-out vectors. Got {n_rows}.")
         k = min(self.k, n_rows - 1)
         queries = np.unique(np.linspace(0, n_rows - 1, min(self.n_queries, n_rows)).astype(np.int64))
-        found = without_self(self._search(estimator, X, queries, k + 1), queries)
+        found = without_self(self._search(estimator, X, queries, k + 1, n_jobs), queries)
         if y is None:
-            n_threads = thread_count(getattr(estimator, "n_jobs", None))
             rows = X.to_numpy() if hasattr(X, "to_numpy") else X
-            return neighbor_recall(found, nearest_neighbors(rows, k, n_threads=n_threads)[queries])
+            return recall_at_k(found, nearest_neighbors(rows, k, n_threads=thread_count(n_jobs))[queries], k)
         labels = np.asarray(y)
         return precision_at_k(found, labels, labels[queries], k)
 
-    def _search(self, estimator: Any, X: Any, queries: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    def _search(self, estimator: Any, X: Any, queries: NDArray[np.int64], k: int, n_jobs: Any) -> NDArray[np.int64]:
         codes = estimator.transform(X)
-        n_jobs = getattr(estimator, "n_jobs", None)
         if getattr(estimator, "distance", "hamming") != "hamming":
             return search(estimator, _rows(X, queries), codes, k, n_jobs=n_jobs)[1]
         if self.asymmetric:
@@ -64,7 +60,7 @@ class RetrievalScorer:
 
 
 def retrieval_scorer(k: int = 50, *, n_queries: int = 1000, asymmetric: bool = False) -> RetrievalScorer:
-    """Make a scorer for `GridSearchCV` and its kin: retrieval precision on the held-out part.
+    """Make a scorer for `GridSearchCV` and its kin: a callable (estimator, X, y=None) -> float.
 
     The held-out vectors are coded, and each of them (or `n_queries` of them, evenly spread) is searched for among the
     others. With labels the score is the share of the first `k` results that have the query's label. Without, it is the
@@ -75,11 +71,6 @@ def retrieval_scorer(k: int = 50, *, n_queries: int = 1000, asymmetric: bool = F
     k : results that count; lowered where fewer vectors are held out
     n_queries : at most so many of the held-out vectors are searched for
     asymmetric : compare the queries' margins with the others' bits
-
-    Returns
-    -------
-    scorer : callable (estimator, X, y=None) -> float; any estimator of the package that codes vectors, or a pipeline
-        that ends in one
 
     Examples
     --------
@@ -99,7 +90,7 @@ def retrieval_scorer(k: int = 50, *, n_queries: int = 1000, asymmetric: bool = F
 
 
 def without_self(ids: NDArray[np.int64], own: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Results (n, k + 1) without each query's own id; where it is not among them, without the last: (n, k)."""
+    """Results (n, k + 1) without each query's own id, or without the last where it is not among them: (n, k)."""
     others = ids != own[:, None]
     others[others.all(axis=1), -1] = False
     return ids[others].reshape(len(ids), -1)
@@ -120,7 +111,7 @@ def tune(
     grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
     *,
     y: ArrayLike | None = None,
-    scorer: Scorer | None = None,
+    scorer: Callable[..., float] | None = None,
     n_train: int | None = None,
     n_held_out: int | None = None,
     seed: int = 0,
@@ -129,7 +120,7 @@ def tune(
     """Fit every point of a grid to a random part of X and score it on another: the paper's cross-validation set.
 
     `GridSearchCV` with `retrieval_scorer` does the same over several folds; here only the drawn rows are ever copied,
-    so that X may be a file. Parameters that the estimator refuses are told before the first fit.
+    so that X may be a file. Parameters that the estimator refuses raise before the first fit.
 
     Parameters
     ----------
@@ -148,18 +139,27 @@ def tune(
     """
     points = list(ParameterGrid(grid))
     candidates = [_candidate(estimator, point) for point in points]
-    labels = None if y is None else _check_labels(y, X.shape[0])
-    train, held_out = _draw(X.shape[0], n_train, n_held_out, seed)
-    rows, others = _take(X, train), _take(X, held_out)
-    score = scorer or retrieval_scorer()
-    trials = []
+    n_rows = X.shape[0]
+    if n_rows < 4:
+        raise ValueError(f"tuning needs at least 4 vectors, 2 to learn from and 2 held out. Got {n_rows}.")
+    if n_held_out is None:
+        n_held_out = max(2, min(MAX_HELD_OUT, n_rows // 5))
+    n_held_out = check_int("tune", "n_held_out", n_held_out, 2, n_rows - 2)
+    if n_train is None:
+        n_train = min(MAX_TRAINING, n_rows - n_held_out)
+    n_train = check_int("tune", "n_train", n_train, 2, n_rows - n_held_out)
+    data = DataSet("tuning", X, None if y is None else np.asarray(y))
+    held_out, _, train = draw_split(n_rows, n_held_out, n_train, seed)
+    rows, others = (X[ids] if sp.issparse(X) else data.take(ids) for ids in (train, held_out))
+    labels = () if data.labels is None else (data.labels[held_out],)
+    score, trials = scorer or retrieval_scorer(), []
     with progress("tuning", len(points), verbose) as advance:
         for point, candidate in zip(points, candidates, strict=True):
             start = time.perf_counter()
-            candidate.fit(rows)
-            value = score(candidate, others) if labels is None else score(candidate, others, labels[held_out])
-            trials.append(Trial(point, float(value), time.perf_counter() - start))
-            say(f"{describe(point)}: {value:.4f}", max(0, verbose - 1))
+            value = float(score(candidate.fit(rows), others, *labels))
+            trials.append(Trial(point, value, time.perf_counter() - start))
+            words = ", ".join(f"{name}={setting}" for name, setting in point.items())
+            say(f"{words}: {value:.4f}", max(0, verbose - 1))
             advance(1)
     return trials
 
@@ -169,56 +169,18 @@ def best_trial(trials: Sequence[Trial]) -> Trial:
     return max(trials, key=lambda trial: trial.score)
 
 
-def describe(params: Mapping[str, Any]) -> str:
-    """Parameters in one line."""
-    return ", ".join(f"{name}={value}" for name, value in params.items())
-
-
 def _candidate(estimator: Any, point: Mapping[str, Any]) -> Any:
     """A clone with the parameters of a point; unknown names and bad values raise."""
     candidate = clone(estimator)
-    known = candidate.get_params()
+    known, owner = candidate.get_params(), type(estimator).__name__
     for name in point:
         if name not in known:
-            raise ValueError(
-                f"The grid names no parameter of {type(estimator).__name__}: {name!r}. Known: {', '.join(known)}."
-            )
+            raise ValueError(f"The grid names no parameter of {owner}: {name!r}. Known: {', '.join(known)}.")
     candidate.set_params(**point)
     if hasattr(candidate, "_check_parameters"):
         candidate._check_parameters()
     return candidate
 
 
-def _check_labels(y: ArrayLike, n_rows: int) -> NDArray[Any]:
-    labels = np.asarray(y)
-    if labels.shape != (n_rows,):
-        raise ValueError(f"labels must be 1-D, one per vector ({n_rows}). Got shape {labels.shape}.")
-    return labels
-
-
-def _draw(
-    n_rows: int, n_train: int | None, n_held_out: int | None, seed: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Ascending row numbers to learn from, and others to be held out."""
-    if n_rows < 4:
-        raise ValueError(f"tuning needs at least 4 vectors, 2 to learn from and 2 held out. Got {n_rows}.")
-    if n_held_out is None:
-        n_held_out = max(2, min(MAX_HELD_OUT, n_rows // 5))
-    n_held_out = check_int("tune", "n_held_out", n_held_out, 2, n_rows - 2)
-    if n_train is None:
-        n_train = min(MAX_TRAINING, n_rows - n_held_out)
-    n_train = check_int("tune", "n_train", n_train, 2, n_rows - n_held_out)
-    order = np.random.default_rng(seed).permutation(n_rows)
-    return np.sort(order[n_held_out : n_held_out + n_train]), np.sort(order[:n_held_out])
-
-
 def _rows(X: Any, ids: NDArray[np.int64]) -> Any:
     return X.iloc[ids] if hasattr(X, "iloc") else X[ids]
-
-
-def _take(X: Any, ids: NDArray[np.int64]) -> Any:
-    if sp.issparse(X):
-        return X[ids]
-    rows = np.empty((len(ids), X.shape[1]), np.float32)
-    take_rows(X, ids, rows)
-    return rows

@@ -14,14 +14,13 @@ from sklearn.svm import LinearSVC
 from projbank.bits import unpack
 from projbank.evaluate.data import DataSet
 from projbank.evaluate.results import Record, ResultFile
-from projbank.evaluate.retrieval import ORIGINAL, Cell, build_method, plan_keys, take
+from projbank.evaluate.retrieval import ORIGINAL, Cell, build_method, plan_keys
 from projbank.evaluate.runner import Experiment
 from projbank.threads import split_rows
 
 N_FOLDS = 5
 C = 100.0
 """The SVM's parameter; every row has length 1, whatever the method."""
-
 MOST_COMPACT = 4000
 """With more rows than this, finding the space that they span would take longer than it saves."""
 
@@ -33,12 +32,9 @@ class Action(Experiment):
 
     Parameters
     ----------
-    data : vectors and labels
-    cells : methods, lengths and parameters
-    results : where records go
+    data, cells, results, n_jobs : as in `SplitExperiment`
     seeds : seed the method and, where folds are drawn, the folds
     folds : training and test rows of each given fold; none: five stratified folds are drawn
-    n_jobs : threads
     """
 
     name = "action"
@@ -53,27 +49,32 @@ class Action(Experiment):
         folds: Sequence[Fold] = (),
         n_jobs: int | None = None,
     ) -> None:
-        self._given = list(folds)
         kind = f"{len(folds)} given" if folds else f"{N_FOLDS} drawn"
         protocol: Record = {"experiment": self.name, "folds": kind, "svm": f"LinearSVC, C={C:g}, rows of length 1"}
         if folds:
             protocol["fold_sizes"] = [[len(train), len(test)] for train, test in folds]
         super().__init__(plan_keys(data, protocol, cells, seeds), results)
-        self._data, self._n_jobs = data, n_jobs
+        self._data, self._given, self._n_jobs = data, list(folds), n_jobs
         self._rows: NDArray[np.float32] | None = None
 
     def measure(self, key: Record) -> Record:
         """Accuracy in each fold and their mean, in per cent."""
         if self._rows is None:
-            self._rows = take(self._data.vectors, np.arange(self._data.vectors.shape[0]))
-        accuracies = []
-        sizes: Record = {}
-        for train, test in self._folds(key["seed"]):
-            rows, sizes = self._features(key, train)
-            features = compact(rows)
+            self._rows = self._data.take(np.arange(self._data.vectors.shape[0]))
+        labels = np.asarray(self._data.labels)
+        drawn = StratifiedKFold(N_FOLDS, shuffle=True, random_state=key["seed"])
+        accuracies, width = [], self._rows.shape[1]
+        sizes = {"bits": 32 * width, "code_bytes": 4 * width}
+        for train, test in self._given or drawn.split(labels, labels):
+            rows = self._rows
+            if key["method"] != ORIGINAL:
+                method = build_method(key, self._n_jobs).fit(rows[train])
+                sizes = {"bits": int(method.n_bits_), "code_bytes": int(method.code_bytes)}
+                rows = as_features(method, method.transform(rows))
+            features = compact(normalize(rows))
             machine = LinearSVC(C=C, dual=True, random_state=key["seed"], max_iter=5000)
-            machine.fit(features[train], self._data.labels[train])
-            accuracies.append(100 * float(machine.score(features[test], self._data.labels[test])))
+            machine.fit(features[train], labels[train])
+            accuracies.append(100 * float(machine.score(features[test], labels[test])))
         return sizes | {"accuracies": accuracies, "accuracy": float(np.mean(accuracies))}
 
     def headline(self, record: Record) -> str:
@@ -83,21 +84,6 @@ class Action(Experiment):
     def close(self) -> None:
         """Let go of the rows."""
         self._rows = None
-
-    def _folds(self, seed: int) -> Iterable[Fold]:
-        if self._given:
-            return self._given
-        drawn = StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed)
-        return drawn.split(np.zeros(len(self._data.labels)), self._data.labels)
-
-    def _features(self, key: Record, train: NDArray[np.int64]) -> tuple[NDArray[np.float32], Record]:
-        """Rows for the SVM, each of length 1, and how many bytes a code has."""
-        assert self._rows is not None
-        if key["method"] == ORIGINAL:
-            return normalize(self._rows), {"bits": 32 * self._rows.shape[1], "code_bytes": 4 * self._rows.shape[1]}
-        method = build_method(key, self._n_jobs).fit(self._rows[train])
-        sizes = {"bits": int(method.n_bits_), "code_bytes": int(method.code_bytes)}
-        return normalize(as_features(method, method.transform(self._rows))), sizes
 
 
 def compact(rows: NDArray[np.float32]) -> NDArray[np.floating]:

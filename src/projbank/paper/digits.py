@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from projbank.features.extract import Outputs
 from projbank.files import atomic_path
@@ -16,64 +15,41 @@ SIDE = 48
 """Width that the digits of 8x8 pixels are enlarged to: descriptors need room."""
 COMPONENTS = 8
 N_IMAGES = 600
-N_TRAIN = 400
-"""Images of the training part of the split, for the action protocol."""
+TRAINING_SHARE = 2 / 3
+"""Part of the images for training, in the action protocol."""
 
 
 def digit_set(folder: Path) -> SetFiles:
     """Make the set in a folder, unless it is there: 600 images, Fisher vectors of 2,048 dimensions."""
-    outputs = Outputs(folder / "digits.npy")
-    pictures, split = folder / "digits.zip", folder / "digits.split.npy"
+    outputs, split = Outputs(folder / "digits.npy"), folder / "digits.split.npy"
     if not outputs.vectors.exists():  # written last
         folder.mkdir(parents=True, exist_ok=True)
-        images, labels = _images()
-        names = [f"{row:04d}.png" for row in range(len(labels))]
-        _write_zip(pictures, names, images)
-        _write(outputs.files, "".join(name + "\n" for name in names).encode())
-        _write(outputs.classes, "".join(f"{digit}\tdigit {digit}\n" for digit in range(10)).encode())
-        _write_array(outputs.labels, labels)
-        _write_array(split, (np.arange(len(labels)) < N_TRAIN).astype(np.int64))
-        _write_array(outputs.vectors, _fisher_vectors(images))
+        vectors, labels = digit_vectors(N_IMAGES)
+        _write(outputs.labels, labels)
+        _write(split, (np.arange(len(labels)) < TRAINING_SHARE * len(labels)).astype(np.int64))
+        _write(outputs.vectors, vectors)
     title = "scikit-learn's digits, small Fisher vectors"
-    return SetFiles(
-        "digits", title=title, kind="fv", vectors=outputs.vectors, pictures=pictures, split=split, queries=100
-    )
+    return SetFiles("digits", title=title, kind="fv", toy=True, vectors=outputs.vectors, split=split, queries=100)
 
 
-def _images() -> tuple[np.ndarray, np.ndarray]:
+def digit_vectors(n_images: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Fisher vectors of some of the digits, enlarged, and their labels."""
     import cv2
     from sklearn.datasets import load_digits
 
-    digits = load_digits()
-    order = np.random.default_rng(0).permutation(len(digits.target))[:N_IMAGES]
-    grey = (digits.images[order] * (255 / 16)).astype(np.float32)
-    large = np.stack([cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_CUBIC) for image in grey])
-    return np.clip(large, 0, 255).astype(np.uint8), digits.target[order].astype(np.int64)
-
-
-def _fisher_vectors(images: np.ndarray) -> np.ndarray:
     from projbank.features import DenseSIFT, FisherVector
     from projbank.features.extractor import FeatureExtractor
 
-    describe = DenseSIFT((4, 6, 8), smoothing=0)
+    digits = load_digits()
+    order = np.random.default_rng(0).permutation(len(digits.target))[:n_images]
+    grey = (digits.images[order] * (255 / 16)).astype(np.float32)
+    large = np.stack([cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_CUBIC) for image in grey])
     encode = FisherVector(COMPONENTS, max_descriptors=20_000, random_state=0)
-    return np.asarray(FeatureExtractor(describe, encode).fit_transform(images), np.float32)
+    extractor = FeatureExtractor(DenseSIFT((4, 6, 8), smoothing=0), encode)
+    vectors = np.asarray(extractor.fit_transform(np.clip(large, 0, 255).astype(np.uint8)), np.float32)
+    return vectors, digits.target[order].astype(np.int64)
 
 
-def _write_zip(path: Path, names: list[str], images: np.ndarray) -> None:
-    import cv2
-
-    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        for name, image in zip(names, images, strict=True):
-            archive.writestr(name, cv2.imencode(".png", 255 - image)[1].tobytes())
-
-
-def _write_array(path: Path, array: np.ndarray) -> None:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    _write(path, buffer.getvalue())
-
-
-def _write(path: Path, content: bytes) -> None:
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(content)
+def _write(path: Path, array: NDArray) -> None:
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        np.save(file, array)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from projbank.evaluate.data import DataSet
 from projbank.features.extract import Outputs
+from projbank.files import atomic_path
 from projbank.rows.source import open_array, open_vectors
 
 KINDS = ("fv", "vlad", "")
@@ -20,24 +22,26 @@ KINDS = ("fv", "vlad", "")
 N_QUERIES = 1000
 SMALL_SET = 1500
 """Sets of fewer vectors than this have a tenth of them as queries instead of 1,000."""
-PATHS = ("vectors", "labels", "files", "pictures", "split", "folds", "source")
+PATHS = ("vectors", "labels", "files", "split", "folds", "source")
+NOTES = "sets.json"
 
 
 @dataclass(frozen=True)
 class SetFiles:
     """Where a data set lies. Only `vectors` or `source` is needed; docs/reproduce.md explains each.
 
-    Labels and file names are looked for beside the vectors, where `projbank features` puts them.
+    Labels and file names are looked for beside the vectors, where `projbank features` puts them. A `toy` set is too
+    small or too easy to say anything about the paper's statements.
     """
 
     name: str
     title: str = ""
     kind: str = ""
+    toy: bool = False
     vectors: Path | None = None
     dataset: str | None = None
     labels: Path | None = None
     files: Path | None = None
-    pictures: Path | None = None
     split: Path | None = None
     folds: Path | None = None
     source: Path | None = None
@@ -59,18 +63,14 @@ class SetFiles:
             return self.queries
         return N_QUERIES if n_rows >= SMALL_SET else max(1, n_rows // 10)
 
-    def file_names(self) -> list[str]:
-        """File of each vector, as `projbank features` lists them."""
-        assert self.vectors is not None
-        path = self.files or Outputs(self.vectors).files
-        if not path.is_file():
-            raise FileNotFoundError(f"{path}: no such file; it should name the file of each vector of {self.name}.")
-        return path.read_text(encoding="utf-8").splitlines()
-
     def fold_rows(self, n_rows: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Training and test rows of each given fold; none where the set names neither a split nor lists of folds."""
         if self.folds is not None:
-            return ucf101_folds(self.folds, self.file_names())
+            assert self.vectors is not None
+            path = self.files or Outputs(self.vectors).files
+            if not path.is_file():
+                raise FileNotFoundError(f"{path}: no such file; it should name the file of each vector of {self.name}.")
+            return ucf101_folds(self.folds, path.read_text(encoding="utf-8").splitlines())
         if self.split is None:
             return []
         marks = np.asarray(open_array(self.split))
@@ -83,12 +83,9 @@ class SetFiles:
 
 
 def ucf101_folds(lists: Path, files: list[str]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Rows of UCF101's three official folds, from `trainlist0N.txt` and `testlist0N.txt`.
+    """Rows of UCF101's three official folds, from `trainlist0N.txt` and `testlist0N.txt` in the folder `lists`.
 
-    Parameters
-    ----------
-    lists : folder `ucfTrainTestlist`
-    files : file of each row; only its last two parts count (action and video)
+    Of the file of each row, only the last two parts count (action and video).
     """
     rows = {"/".join(Path(file).parts[-2:]): row for row, file in enumerate(files)}
     folds = []
@@ -113,20 +110,18 @@ def read_sets(paths: Iterable[Path]) -> list[SetFiles]:
     for path in paths:
         if not path.exists():
             raise FileNotFoundError(f"{path}: no such file or folder.")
-        found += _read_toml(path) if path.suffix == ".toml" else [_plain(path)]
+        split = path.with_name(path.stem + ".split.npy")
+        if path.suffix == ".toml":
+            found += _read_toml(path)
+        elif path.is_dir() or path.suffix == ".zip":
+            found.append(SetFiles(path.stem, source=path))
+        else:
+            found.append(SetFiles(path.stem, vectors=path, split=split if split.exists() else None))
     names = [one.name for one in found]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"--data names {name!r} twice; give one of them another name in a TOML file.")
     return found
-
-
-def _plain(path: Path) -> SetFiles:
-    """A set by its own file name; what stands beside the vectors is taken up."""
-    if path.is_dir() or path.suffix == ".zip":
-        return SetFiles(path.stem, source=path)
-    split = path.with_name(path.stem + ".split.npy")
-    return SetFiles(path.stem, vectors=path, split=split if split.exists() else None)
 
 
 def _read_toml(path: Path) -> list[SetFiles]:
@@ -150,10 +145,32 @@ def _read_set(path: Path, name: str, entry: Any) -> SetFiles:
         raise ValueError(f"{path}: [{name}] must have either vectors or source.")
     if entry.get("kind", "") not in KINDS:
         raise ValueError(f"{path}: [{name}] kind must be 'fv' or 'vlad'. Got {entry['kind']!r}.")
-    values: dict[str, Any] = dict(entry) | {"only": tuple(entry.get("only", ()))}
+    values: dict[str, Any] = entry | {"only": tuple(entry.get("only", ()))}
     for word in PATHS:
         if word in values:
             values[word] = path.parent / values[word]
             if not values[word].exists():
                 raise FileNotFoundError(f"{path}: [{name}] {word}: {values[word]}: no such file or folder.")
     return SetFiles(name, **values)
+
+
+def note_set(folder: Path, files: SetFiles, data: DataSet) -> None:
+    """Keep beside the results what a report needs to know about a set, so that it can be drawn without the data."""
+    note = {"title": files.title or files.name, "kind": files.kind, "toy": files.toy}
+    notes = read_notes(folder) | {files.name: note | {"classes": len(np.unique(np.asarray(data.labels)))}}
+    with atomic_path(folder / NOTES) as temporary:
+        temporary.write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
+
+
+def read_notes(folder: Path) -> dict[str, dict[str, Any]]:
+    """Notes on the sets of a folder of results, by name, in the order they were first used."""
+    path = folder / NOTES
+    if not path.exists():
+        return {}
+    try:
+        notes = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path}: damaged ({error}); remove it and run `projbank reproduce` again.") from error
+    if not isinstance(notes, dict) or not all(isinstance(note, dict) for note in notes.values()):
+        raise ValueError(f"{path}: not the notes of `projbank reproduce`; remove it.")
+    return notes

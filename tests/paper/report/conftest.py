@@ -14,7 +14,6 @@ def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("reproduce") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(digits, "N_IMAGES", 170)
-        patch.setattr(digits, "N_TRAIN", 110)
         patch.setattr(digits, "COMPONENTS", 2)
         patch.setattr(sys, "argv", ["projbank", "reproduce", "all", "--quick", "--out", str(out), *QUICK])
         with pytest.raises(SystemExit) as stop:

@@ -1,20 +1,18 @@
-"""The report as one HTML file that needs nothing else: styles, script, plots and pictures stand inside."""
+"""The report as one HTML file that needs nothing else: styles, script and plots stand inside."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
-from typing import Any
 
-from projbank.paper.report.content import Cell, Code, Column, Figure, Gallery, Part, Picture, Section, Table, Verdict
+from projbank.paper.report.content import Cell, Column, Figure, Section, Table
 
 TITLE = "Projection banks, measured again"
-_SIGNS = {True: "✓", False: "✗"}
+OUTCOMES = ("agrees", "differs", "open")
 
 
-def page(sections: list[Section], drawn: Mapping[str, str]) -> str:
+def page(sections: Sequence[Section], drawn: Mapping[str, str]) -> str:
     """The whole page; `drawn` has the SVG element of each figure by its name."""
     links = "".join(f'<li><a href="#{_id(s.name)}">{escape(s.title)}</a></li>' for s in sections)
     body = "".join(_section(section, drawn) for section in sections)
@@ -39,81 +37,42 @@ def _section(section: Section, drawn: Mapping[str, str]) -> str:
     return f'<section id="{_id(section.name)}">\n<h2>{escape(section.title)}</h2>\n{parts}\n</section>\n'
 
 
-def _part(part: Part, drawn: Mapping[str, str]) -> str:
+def _part(part: str | Table | Figure, drawn: Mapping[str, str]) -> str:
     if isinstance(part, Figure):
         return f"<figure><figcaption>{escape(part.title)}</figcaption>{drawn[part.name]}</figure>"
-    writers: dict[type, Any] = {str: _paragraph, Table: _table, Gallery: _gallery, Code: _code, list: _verdicts}
-    return str(writers[type(part)](part))
-
-
-def _paragraph(text: str) -> str:
-    return f"<p>{escape(text)}</p>"
-
-
-def _code(code: Code) -> str:
-    return f"<pre>{escape(chr(10).join(code.lines))}</pre>"
+    return _table(part) if isinstance(part, Table) else f"<p>{escape(part)}</p>"
 
 
 def _table(table: Table) -> str:
     heads = "".join(_heading(column) for column in table.columns)
     rows = "".join(
-        "<tr>" + "".join(_cell(cell, column) for cell, column in zip(row, table.columns, strict=True)) + "</tr>\n"
-        for row in table.rows
+        f"<tr>{''.join(map(_cell, row, table.columns))}</tr>\n" for row in table.rows if len(row) == len(table.columns)
     )
     notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
     listed = f'<ul class="notes">{notes}</ul>' if notes else ""
     return (
         f'<h3 id="{_id(table.name)}">{escape(table.title)}</h3>\n<div class="scroll" tabindex="0" role="region" '
-        f'aria-labelledby="{_id(table.name)}"><table>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}</tbody>'
-        f"</table></div>\n{listed}"
+        f'aria-labelledby="{_id(table.name)}"><table{_classes(prose=table.prose)}>\n<thead><tr>{heads}</tr></thead>\n'
+        f"<tbody>\n{rows}</tbody></table></div>\n{listed}"
     )
 
 
 def _heading(column: Column) -> str:
-    detail = f"<small>{escape(_owner(column))}</small>" if column.detail or column.owner == "paper" else ""
-    shade = ' class="paper"' if column.owner == "paper" else ""
-    return f'<th scope="col"{shade}><button type="button">{escape(column.title)}</button>{detail}</th>'
-
-
-def _owner(column: Column) -> str:
-    return f"paper: {column.detail}" if column.owner == "paper" else column.detail
+    words = f"paper: {column.detail}" if column.paper else column.detail
+    detail = f"<small>{escape(words)}</small>" if words else ""
+    button = f'<button type="button">{escape(column.title)}</button>'
+    return f'<th scope="col"{_classes(paper=column.paper)}>{button}{detail}</th>'
 
 
 def _cell(cell: Cell, column: Column) -> str:
     value = "" if cell.value is None else f' data-value="{cell.value!r}"'
-    classes = " ".join(name for name, on in (("best", cell.best), ("paper", column.owner == "paper")) if on)
-    shade = f' class="{classes}"' if classes else ""
-    return f"<td{value}{shade}>{escape(cell.text)}</td>"
+    outcome, colon, rest = cell.text.partition(": ")
+    text = escape(cell.text)
+    if colon and outcome in OUTCOMES:
+        text = f'<strong class="{outcome}">{outcome}</strong> {escape(rest)}'
+    return f"<td{value}{_classes(best=cell.best, paper=column.paper)}>{text}</td>"
 
 
-def _verdicts(verdicts: list[Verdict]) -> str:
-    if not verdicts:
-        return ""
-    items = "".join(
-        f'<li class="{v.outcome}"><span class="outcome">{v.outcome}</span>{escape(v.statement)}'
-        f'<span class="evidence">{escape(v.evidence)}</span></li>\n'
-        for v in verdicts
-    )
-    return f'<h3>What the paper says, and what is so here</h3>\n<ul class="verdicts">\n{items}</ul>'
-
-
-def _gallery(gallery: Gallery) -> str:
-    rows = []
-    for query, strips in gallery.queries:
-        found = "".join(_strip(title, pictures) for title, pictures in strips)
-        rows.append(f'<div class="query">{_strip(f"query: {query.caption}", [query])}{found}</div>\n')
-    return f"<h3>{escape(gallery.title)}</h3>\n{''.join(rows)}"
-
-
-def _strip(title: str, pictures: list[Picture]) -> str:
-    items = "".join(_thumbnail(picture) for picture in pictures if picture.path.exists())
-    return f'<figure class="strip"><figcaption>{escape(title)}</figcaption><ul>{items}</ul></figure>'
-
-
-def _thumbnail(picture: Picture) -> str:
-    data = base64.b64encode(picture.path.read_bytes()).decode()
-    kind = "" if picture.right is None else ' class="right"' if picture.right else ' class="wrong"'
-    sign = "" if picture.right is None else f'<span aria-hidden="true">{_SIGNS[picture.right]}</span>'
-    word = "" if picture.right is None else ", right" if picture.right else ", wrong"
-    alt = escape(picture.caption + word, quote=True)
-    return f'<li{kind}><img alt="{alt}" title="{alt}" src="data:image/jpeg;base64,{data}">{sign}</li>'
+def _classes(**names: bool) -> str:
+    used = " ".join(name for name, on in names.items() if on)
+    return f' class="{used}"' if used else ""

@@ -1,116 +1,39 @@
-"""The paper's own figures: what it measured on Flickr 1M, ILSVRC2010 and UCF101, by method and D / bits."""
+"""The paper's own figures, read from paper.json: what it measured, by method and D / bits."""
 
 from __future__ import annotations
 
-RATIOS = (8, 10, 16)
-"""D / bits of the retrieval tables: 8,000, 6,400 and 4,000 bits of 64,000; 4,000, 3,200 and 2,000 of 32,000."""
+import json
+from importlib import resources
 
-Values = dict[str, tuple[float, ...]]
-
-_FLICKR: Values = {  # FV at 50, FV at 100, VLAD at 50, VLAD at 100, each at the three lengths
-    "original": (0.383, 0.383, 0.383, 0.355, 0.355, 0.355, 0.370, 0.370, 0.370, 0.339, 0.339, 0.339),
-    "pca": (0.371, 0.352, 0.314, 0.354, 0.316, 0.284, 0.365, 0.341, 0.302, 0.337, 0.295, 0.261),
-    "pq": (0.160, 0.132, 0.121, 0.154, 0.128, 0.111, 0.142, 0.114, 0.103, 0.138, 0.109, 0.090),
-    "pka": (0.380, 0.374, 0.320, 0.352, 0.337, 0.301, 0.376, 0.366, 0.307, 0.335, 0.317, 0.276),
-    "rr+pq": (0.292, 0.279, 0.251, 0.283, 0.268, 0.234, 0.291, 0.267, 0.233, 0.265, 0.249, 0.213),
-    "sign": (0.281, 0.281, 0.281, 0.277, 0.277, 0.277, 0.271, 0.271, 0.271, 0.262, 0.262, 0.262),
-    "alpha0": (0.273, 0.273, 0.273, 0.262, 0.262, 0.262),
-    "lsh": (0.319, 0.294, 0.270, 0.304, 0.289, 0.267, 0.315, 0.287, 0.250, 0.287, 0.272, 0.244),
-    "sph": (0.259, 0.288, 0.301, 0.244, 0.273, 0.296, 0.254, 0.267, 0.277, 0.225, 0.240, 0.265),
-    "bpbc": (0.343, 0.338, 0.314, 0.328, 0.303, 0.289, 0.328, 0.312, 0.294, 0.311, 0.281, 0.267),
-    "cbe": (0.382, 0.379, 0.377, 0.356, 0.351, 0.342, 0.360, 0.351, 0.342, 0.332, 0.327, 0.321),
-    "kmeans+itq": (0.365, 0.338, 0.313, 0.338, 0.320, 0.310, 0.363, 0.350, 0.332, 0.324, 0.311, 0.299),
-    "randst+bpb": (0.352, 0.335, 0.321, 0.331, 0.316, 0.303, 0.351, 0.345, 0.331, 0.319, 0.305, 0.296),
-    "bpb": (0.385, 0.381, 0.376, 0.356, 0.349, 0.345, 0.365, 0.357, 0.350, 0.338, 0.333, 0.329),
-    "kbpb-poly": (0.391, 0.388, 0.375, 0.358, 0.353, 0.347, 0.370, 0.362, 0.355, 0.342, 0.340, 0.332),
-    "kbpb-rbf": (0.398, 0.391, 0.379, 0.367, 0.359, 0.350, 0.378, 0.376, 0.363, 0.349, 0.345, 0.336),
-}
-_ILSVRC: Values = {
-    "original": (0.214, 0.214, 0.214, 0.175, 0.175, 0.175, 0.186, 0.186, 0.186, 0.149, 0.149, 0.149),
-    "pca": (0.185, 0.177, 0.159, 0.154, 0.138, 0.125, 0.176, 0.160, 0.143, 0.139, 0.116, 0.101),
-    "pq": (0.157, 0.153, 0.138, 0.132, 0.125, 0.110, 0.154, 0.142, 0.127, 0.115, 0.106, 0.089),
-    "pka": (0.214, 0.205, 0.183, 0.179, 0.168, 0.155, 0.188, 0.172, 0.157, 0.152, 0.143, 0.124),
-    "rr+pq": (0.182, 0.163, 0.157, 0.151, 0.137, 0.128, 0.174, 0.166, 0.151, 0.132, 0.117, 0.108),
-    "sign": (0.152, 0.152, 0.152, 0.131, 0.131, 0.131, 0.141, 0.141, 0.141, 0.109, 0.109, 0.109),
-    "alpha0": (0.175, 0.175, 0.175, 0.144, 0.144, 0.144),
-    "lsh": (0.185, 0.171, 0.160, 0.162, 0.155, 0.143, 0.175, 0.159, 0.143, 0.144, 0.128, 0.117),
-    "sph": (0.160, 0.169, 0.153, 0.139, 0.151, 0.123, 0.136, 0.152, 0.149, 0.108, 0.127, 0.120),
-    "bpbc": (0.187, 0.183, 0.176, 0.165, 0.153, 0.146, 0.180, 0.173, 0.154, 0.139, 0.127, 0.120),
-    "cbe": (0.214, 0.207, 0.197, 0.178, 0.164, 0.155, 0.184, 0.174, 0.167, 0.145, 0.138, 0.131),
-    "kmeans+itq": (0.201, 0.197, 0.184, 0.167, 0.158, 0.150, 0.172, 0.165, 0.155, 0.137, 0.131, 0.125),
-    "randst+bpb": (0.202, 0.193, 0.182, 0.161, 0.149, 0.140, 0.175, 0.164, 0.155, 0.138, 0.129, 0.121),
-    "bpb": (0.210, 0.205, 0.197, 0.175, 0.166, 0.158, 0.186, 0.177, 0.165, 0.148, 0.142, 0.134),
-    "kbpb-poly": (0.218, 0.208, 0.201, 0.177, 0.172, 0.163, 0.190, 0.181, 0.171, 0.151, 0.145, 0.137),
-    "kbpb-rbf": (0.226, 0.221, 0.208, 0.181, 0.176, 0.168, 0.198, 0.190, 0.180, 0.157, 0.150, 0.143),
-}
-RETRIEVAL = {"Flickr 1M": _FLICKR, "ILSVRC2010": _ILSVRC}
-
-COST_RATIOS = (20, 16, 10, 8)
-COST: dict[str, Values] = {  # 64,000 dimensions in double precision, ILSVRC2010, 150,000 training vectors, 6 cores
-    "storage MB": {
-        "rr": (1562.53, 1953.19, 3125.04, 3906.38),
-        "rr+pq": (1576.37, 1970.49, 3152.50, 3940.38),
-        "bpbc": (0.34, 0.42, 0.65, 0.80),
-        "cbe": (0.49, 0.49, 0.49, 0.49),
-        "bpb": (0.49, 0.49, 0.49, 0.49),
-        "kbpb-rbf": (24.40, 30.51, 48.83, 61.17),
-    },
-    "training s": {
-        "rr": (2.21, 3.30, 4.52, 8.64),
-        "rr+pq": (1102.72, 1563.48, 1918.52, 2204.30),
-        "bpbc": (848.21, 1021.32, 1336.10, 1559.08),
-        "cbe": (304.15, 340.24, 422.44, 464.23),
-        "bpb": (314.27, 389.56, 472.33, 505.16),
-        "kbpb-rbf": (603.52, 718.33, 802.51, 890.24),
-    },
-    "coding ms": {
-        "rr": (246.71, 370.24, 534.10, 721.51),
-        "rr+pq": (599.47, 791.43, 1182.57, 1603.10),
-        "bpbc": (5.46, 13.45, 30.57, 80.02),
-        "cbe": (21.64, 22.32, 21.03, 23.15),
-        "bpb": (0.24, 0.23, 0.24, 0.24),
-        "kbpb-rbf": (2.41, 6.64, 19.10, 55.91),
-    },
-}
-
-ACTION_RATIOS = (10, 15, 20)
-ACTION: Values = {  # UCF101, three folds; FV then VLAD, each at the three lengths
-    "original": (80.33, 80.33, 80.33, 77.95, 77.95, 77.95),
-    "pca": (78.62, 78.31, 75.4, 77.03, 76.28, 74.1),
-    "rr+pq": (77.25, 77.67, 75.50, 75.38, 75.21, 74.03),
-    "pka": (80.30, 78.88, 76.54, 77.21, 77.00, 76.4),
-    "pq": (75.90, 74.84, 74.31, 72.85, 72.01, 70.99),
-    "sign": (75.26, 75.26, 75.26, 74.41, 74.41, 74.41),
-    "alpha0": (76.78, 75.20, 74.56),
-    "lsh": (74.19, 73.02, 71.88, 72.40, 71.11, 70.4),
-    "sph": (71.36, 73.04, 75.28, 69.35, 72.97, 74.83),
-    "bpbc": (77.21, 76.40, 75.89, 75.91, 74.73, 73.22),
-    "cbe": (80.65, 78.23, 76.47, 77.91, 75.34, 74.03),
-    "bpb": (80.02, 79.26, 78.30, 77.53, 76.38, 75.52),
-    "kbpb-poly": (80.74, 80.35, 79.37, 78.28, 77.31, 76.54),
-    "kbpb-rbf": (82.18, 81.55, 80.71, 78.69, 77.52, 76.90),
-}
+_FIGURES = json.loads(resources.files("projbank.paper.report").joinpath("paper.json").read_text(encoding="utf-8"))
+RETRIEVAL: dict[str, dict[str, list[float]]] = _FIGURES["retrieval"]
+"""Flickr 1M and ILSVRC2010: precision of Fisher vectors at 50 and 100, of VLAD at 50 and 100, each at three lengths."""
+COST: dict[str, dict[str, list[float]]] = _FIGURES["cost"]
+"""Of 64,000 dimensions in double precision, ILSVRC2010, 150,000 training vectors, 6 cores."""
+ACTION: dict[str, list[float]] = _FIGURES["action"]
+"""UCF101, three folds: accuracy in per cent of Fisher vectors, then of VLAD, each at three lengths."""
+RATIOS, COST_RATIOS, ACTION_RATIOS = (8, 10, 16), (20, 16, 10, 8), (10, 15, 20)
+"""D / bits of the tables: for retrieval 8,000, 6,400 and 4,000 bits of 64,000; 4,000, 3,200 and 2,000 of 32,000."""
 
 
 def precision(source: str, kind: str, method: str, k: int, ratio: float) -> float | None:
     """Semantic precision of the retrieval tables, if the paper has that cell."""
     if kind not in ("fv", "vlad") or k not in (50, 100) or ratio not in RATIOS:
         return None
-    position = 6 * (kind == "vlad") + 3 * (k == 100) + RATIOS.index(int(ratio))
-    values = RETRIEVAL[source].get(method, ())
-    return values[position] if position < len(values) else None
+    return _at(RETRIEVAL[source].get(method), 6 * (kind == "vlad") + 3 * (k == 100) + RATIOS.index(int(ratio)))
 
 
 def cost(what: str, method: str, ratio: float) -> float | None:
     """Storage in MB, training in s or coding in ms, if the paper has that cell."""
-    values = COST[what].get(method)
-    return values[COST_RATIOS.index(int(ratio))] if values and ratio in COST_RATIOS else None
+    return _at(COST[what].get(method), COST_RATIOS.index(int(ratio))) if ratio in COST_RATIOS else None
 
 
 def accuracy(kind: str, method: str, ratio: float) -> float | None:
     """Accuracy on UCF101 in per cent, if the paper has that cell."""
     if kind not in ("fv", "vlad") or ratio not in ACTION_RATIOS:
         return None
-    position = 3 * (kind == "vlad") + ACTION_RATIOS.index(int(ratio))
-    values = ACTION.get(method, ())
-    return values[position] if position < len(values) else None
+    return _at(ACTION.get(method), 3 * (kind == "vlad") + ACTION_RATIOS.index(int(ratio)))
+
+
+def _at(values: list[float] | None, position: int) -> float | None:
+    return values[position] if values and position < len(values) else None

@@ -3,10 +3,10 @@ import json
 import numpy as np
 import pytest
 
-from projbank.evaluate import runner
 from projbank.evaluate.data import DataSet, draw_split, split_sizes
 from projbank.evaluate.results import ResultFile, read_results
-from projbank.evaluate.retrieval import evaluate
+from projbank.evaluate.retrieval import Retrieval, evaluate
+from projbank.evaluate.runner import Rules
 from projbank.evaluate.table import draw, summarise
 from projbank.methods import METHODS
 from projbank.metrics import precision_at_k
@@ -73,7 +73,7 @@ def test_records_hold_what_was_measured(digits, tmp_path):
 
 def test_a_run_goes_on_where_it_stopped(digits, tmp_path, monkeypatch):
     measured = []
-    real = runner._measured
+    real = Retrieval.measure
 
     def counted(experiment, key):
         if len(measured) == 3:
@@ -81,7 +81,7 @@ def test_a_run_goes_on_where_it_stopped(digits, tmp_path, monkeypatch):
         measured.append((key["seed"], key["n_bits"], key["method"]))
         return real(experiment, key)
 
-    monkeypatch.setattr(runner, "_measured", counted)
+    monkeypatch.setattr(Retrieval, "measure", counted)
     with pytest.raises(KeyboardInterrupt):
         run(digits, tmp_path / "r.json")
     kept = read_results(tmp_path / "r.json")
@@ -90,7 +90,7 @@ def test_a_run_goes_on_where_it_stopped(digits, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run(digits, tmp_path / "r.json")
     assert len(set(measured)) == 3
-    monkeypatch.setattr(runner, "_measured", real)
+    monkeypatch.setattr(Retrieval, "measure", real)
     records = run(digits, tmp_path / "r.json")
     assert len(records) == 8
     assert records[:3] == kept
@@ -127,11 +127,11 @@ def test_a_failing_method_does_not_stop_the_rest(digits, tmp_path, monkeypatch):
     assert "must be at most 2080" in errors[1]
     assert errors[2] == ""
     rows = summarise(records)
-    assert [row.method for row in rows] == ["lsh", "cbe", "sign-select"]
+    assert [row.name for row in rows] == ["lsh", "cbe", "sign-select"]
     monkeypatch.undo()
     run(digits, tmp_path / "r.json", methods, [5000], seeds=[0])
     assert "no luck" in read_results(tmp_path / "r.json")[0]["error"]
-    run(digits, tmp_path / "r.json", methods, [5000], seeds=[0], retry_failed=True)
+    run(digits, tmp_path / "r.json", methods, [5000], seeds=[0], rules=Rules(retry_failed=True))
     assert "must be at most 2080" in read_results(tmp_path / "r.json")[0]["error"]
 
 
@@ -144,9 +144,9 @@ def test_bad_numbers_are_named_by_their_row_in_the_file(digits, tmp_path):
 
 
 def test_slow_cells_run_for_one_seed(digits, tmp_path):
-    records = run(digits, tmp_path / "r.json", ["lsh"], [16, 32], seeds=range(3), slow_seconds=0)
+    records = run(digits, tmp_path / "r.json", ["lsh"], [16, 32], seeds=range(3), rules=Rules(0))
     assert [(r["seed"], r["n_bits"]) for r in records] == [(0, 16), (0, 32)]
-    assert len(run(digits, tmp_path / "r.json", ["lsh"], [16, 32], seeds=range(3), slow_seconds=None)) == 6
+    assert len(run(digits, tmp_path / "r.json", ["lsh"], [16, 32], seeds=range(3), rules=Rules(None))) == 6
 
 
 def test_rows_are_means_over_seeds(digits, tmp_path):
@@ -154,11 +154,12 @@ def test_rows_are_means_over_seeds(digits, tmp_path):
 
     records = run(digits, tmp_path / "r.json", asymmetric=True)
     rows = summarise(records)
-    lsh = next(row for row in rows if row.method == "lsh" and row.n_bits == 16)
+    lsh = next(row for row in rows if row.name == "lsh" and row.n_bits == 16)
     scores = [r["precision"]["5"] for r in records if r["method"] == "lsh" and r["n_bits"] == 16]
-    assert lsh.precision[5] == (pytest.approx(np.mean(scores)), pytest.approx(np.std(scores, ddof=1)))
-    assert lsh.n_seeds == 2
-    firsts = [row.precision[5][0] for row in rows]
+    mean = lsh.scores[5]
+    assert (mean.value, mean.spread) == pytest.approx((np.mean(scores), np.std(scores, ddof=1)))
+    assert (mean.n, len(lsh.good), len(lsh.failed)) == (2, 2, 0)
+    firsts = [row.scores[5].value for row in rows]
     assert firsts == sorted(firsts, reverse=True)
     console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(draw(rows, "digits"))
@@ -204,3 +205,48 @@ def test_result_files_are_plain_json(digits, tmp_path):
     content = json.loads((tmp_path / "r.json").read_text())
     assert content["format"] == "projbank-results"
     assert content["cells"][0]["method"] == "lsh"
+
+
+@pytest.fixture(scope="module")
+def unlabelled(digits):
+    return DataSet("unlabelled", digits.vectors)
+
+
+def test_without_labels_the_floats_own_neighbours_count(unlabelled, tmp_path):
+    records = run(unlabelled, tmp_path / "r.json", ["original", "lsh", "pca", "pq"], [64], ks=(), asymmetric=True)
+    assert all("precision" not in record for record in records)
+    for record in records:
+        assert record["protocol"]["k"] == [10, 50]
+        split = draw_split(240, 24, 144, record["seed"])
+        queries, gallery = unlabelled.vectors[split.queries], unlabelled.vectors[split.gallery]
+        near = np.argsort(((queries[:, None] - gallery) ** 2).sum(axis=2), axis=1)[:, :10]
+        if record["method"] == "original":
+            assert record["recall"] == {"10": 1.0, "50": 1.0}
+        elif record["method"] == "lsh":
+            method = METHODS["lsh"](n_bits=64, random_state=record["seed"]).fit(unlabelled.vectors[split.training])
+            bits = [np.unpackbits(method.transform(part), axis=1).astype(int) for part in (queries, gallery)]
+            found = np.argsort((bits[0][:, None] != bits[1]).sum(axis=2), axis=1, kind="stable")[:, :10]
+            expected = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found, near, strict=True)])
+            assert record["recall"]["10"] == pytest.approx(expected)
+            assert record["asymmetric"]["50"] > record["recall"]["50"] - 0.05
+    best, *_, worst = summarise(records)
+    assert best.name == "original"
+    assert 0 < worst.scores[10].value < 1
+
+
+def test_results_with_and_without_labels_are_different_cells(digits, unlabelled, tmp_path):
+    for data in (digits, unlabelled, DataSet("digits", digits.vectors)):
+        run(data, tmp_path / "r.json", ["lsh"], [16], seeds=[0])
+    assert len(read_results(tmp_path / "r.json")) == 3
+
+
+def test_results_need_no_file(unlabelled):
+    results = ResultFile()
+    records = evaluate(unlabelled, ["lsh"], [16], results, seeds=[0])
+    assert results.records == records
+    assert evaluate(unlabelled, ["lsh"], [16], results, seeds=[0])[0]["date"] == records[0]["date"]
+
+
+def test_labels_that_are_all_unknown_are_refused(digits):
+    with pytest.raises(ValueError, match=r"labels of v are all -1 \(unknown\)"):
+        DataSet("v", digits.vectors, np.full(240, -1))
