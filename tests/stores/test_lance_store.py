@@ -30,6 +30,13 @@ def test_a_file_in_place_of_the_folder(tmp_path):
         LanceStore(tmp_path / "file")
 
 
+@pytest.mark.parametrize("table", ["../codes", "a/b", "x'; DROP TABLE y; --", ""])
+def test_a_name_that_is_no_file_name_is_refused(tmp_path, table):
+    with pytest.raises(ValueError, match="name"):
+        LanceStore(tmp_path / "db", table).create(8)
+    assert not (tmp_path / "codes.lance").exists()
+
+
 def test_without_lancedb_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "lancedb", None)
     with pytest.raises(ImportError, match=r"pip install projbank\[lancedb\]"):

@@ -34,6 +34,22 @@ def test_any_name_is_quoted(postgres_address, table):
         opened.drop()
 
 
+@pytest.mark.parametrize("table", ["", "t" * 64, "\N{SNOWMAN}" * 22, "a\0b"])
+def test_names_that_postgresql_would_cut_are_refused(postgres_address, table):
+    with pytest.raises(ValueError, match=r"'table' parameter of PostgresStore must be of 1 to 63 bytes"):
+        PostgresStore(postgres_address, table)
+
+
+def test_names_of_63_bytes_are_apart(postgres_address):
+    first, second = (PostgresStore(postgres_address, "t" * 62 + letter) for letter in "ab")
+    with first, second:
+        first.create(8).add(np.zeros((3, 1), np.uint8))
+        second.create(16)
+        assert (first.count(), second.count()) == (3, 0)
+        first.drop()
+        second.drop()
+
+
 def test_schemas_are_apart(postgres_address, admin):
     admin.execute('CREATE SCHEMA "other place"')
     with (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from abc import ABC, abstractmethod
-from types import TracebackType
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +30,14 @@ class IndexKind(NamedTuple):
 FLAT = IndexKind("flat")
 
 
+def import_extra(module: str, extra: str) -> Any:
+    """Import an engine's module, or name the extra that brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"This store needs {module}: pip install projbank[{extra}]") from error
+
+
 class CodeStore(ABC):
     """Packed codes with ids, kept by some engine.
 
@@ -40,20 +48,28 @@ class CodeStore(ABC):
     index_kinds: ClassVar[tuple[str, ...]]
     """Approximate indexes that `build_index` can make."""
     orders_ties: ClassVar[bool] = False
-    """Whether the engine itself gives ties to the smaller id in a flat search."""
+    """Whether the engine itself prefers the smaller id among equals in a flat search."""
 
     @property
-    @abstractmethod
     def n_bits(self) -> int:
         """Length of a code; an error if the store was not created yet."""
+        n_bits = self._stored_bits()
+        if n_bits is None:
+            raise FileNotFoundError(f"{self._where()}: there is no store yet; create it first.")
+        return n_bits
 
-    @abstractmethod
     def create(self, n_bits: int) -> Self:
         """Make an empty store; one that exists with the same length is left as it is, with another it is an error."""
+        n_bits, stored = check_int(self, "n_bits", n_bits, 1), self._stored_bits()
+        if stored is None:
+            self._create(n_bits)
+        elif stored != n_bits:
+            raise ValueError(f"{self._where()}: holds codes of {stored} bits. Got n_bits={n_bits}.")
+        return self
 
-    @abstractmethod
     def count(self) -> int:
-        """Number of codes."""
+        """Number of codes; an error if the store was not created yet."""
+        return self._count() if self.n_bits else 0
 
     @abstractmethod
     def drop(self) -> None:
@@ -107,9 +123,9 @@ class CodeStore(ABC):
         """
         owner = type(self).__name__ + ".build_index"
         check_choice(owner, "kind", kind, self.index_kinds)
+        n = self.count()
         if self._kind() != FLAT:
             raise ValueError(f"The store already has an index of kind {self._kind().name!r}; drop and fill it anew.")
-        n = self.count()
         if n == 0:
             raise ValueError("An index needs codes to be built from: add some first.")
         default = min(n, max(1, math.isqrt(n)))
@@ -142,7 +158,7 @@ class CodeStore(ABC):
         k = check_int(owner, "k", k, 1)
         n_bits = self.n_bits
         points = clear_padding(check_codes(queries, n_bits, "queries"), n_bits)
-        n, kind = self.count(), self._kind()
+        n, kind = self._count(), self._kind()
         k = min(k, n)
         if k == 0 or len(points) == 0:
             return np.empty((len(points), k), np.int32), np.empty((len(points), k), np.int64)
@@ -155,9 +171,7 @@ class CodeStore(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _search_exactly(self, points: NDArray[np.uint8], k: int, n: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -181,17 +195,37 @@ class CodeStore(ABC):
         if len(known):
             raise ValueError(f"ids must be new. Got {known[0]}, which the store already holds.")
 
+    def _largest_id(self) -> int:
+        """Return the largest id, -1 in an empty store."""
+        return int(self._stored_ids().max(initial=-1))
+
+    def _known_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return those of `ids` that are stored."""
+        return ids[np.isin(ids, self._stored_ids())]
+
+    def _stored_ids(self) -> NDArray[np.int64]:
+        """Return all ids; needed unless a subclass answers the two questions above itself."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def _where(self) -> str:
+        """Name the store for messages."""
+
+    @abstractmethod
+    def _stored_bits(self) -> int | None:
+        """Return the length of a code, None if there is no store."""
+
+    @abstractmethod
+    def _create(self, n_bits: int) -> None:
+        """Make an empty store where there is none."""
+
+    @abstractmethod
+    def _count(self) -> int:
+        """Return the number of codes in a store that exists, as it does for all methods below."""
+
     @abstractmethod
     def _kind(self) -> IndexKind:
-        """Tell how the store searches now."""
-
-    @abstractmethod
-    def _largest_id(self) -> int:
-        """Give the largest id, -1 in an empty store."""
-
-    @abstractmethod
-    def _known_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give those of `ids` that are stored."""
+        """Return how the store searches now."""
 
     @abstractmethod
     def _add_batch(self, codes: NDArray[np.uint8], ids: NDArray[np.int64]) -> None:
@@ -205,4 +239,4 @@ class CodeStore(ABC):
     def _fetch(
         self, points: NDArray[np.uint8], k: int, kind: IndexKind, effort: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Give k nearest codes of each query in any order; the true ones, up to ties, if `kind` is flat."""
+        """Return k nearest codes of each query in any order; the true ones, up to ties, if `kind` is flat."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from projbank.bits import code_bytes
 from projbank.files import atomic_path
-from projbank.params import check_int
 from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind
 
 LINKS = 32
@@ -39,31 +38,22 @@ class FaissStore(CodeStore):
         if self._folder.exists():
             self._open()
 
-    @property
-    def n_bits(self) -> int:
-        """Length of a code."""
-        self._check_open()
-        return self._n_bits
+    def _where(self) -> str:
+        return str(self._folder)
 
-    def create(self, n_bits: int) -> Self:
-        """Make an empty store in the folder, which is made if need be."""
+    def _stored_bits(self) -> int | None:
+        return None if self._index is None else self._n_bits
+
+    def _create(self, n_bits: int) -> None:
         import faiss
 
-        n_bits = check_int(self, "n_bits", n_bits, 1)
-        if self._index is not None:
-            if self._n_bits != n_bits:
-                raise ValueError(f"{self._folder}: holds codes of {self._n_bits} bits. Got n_bits={n_bits}.")
-            return self
         self._index = faiss.IndexBinaryIDMap(_owned(faiss.IndexBinaryFlat(8 * code_bytes(n_bits))))
         self._index.own_fields = True
         self._n_bits, self._changed = n_bits, True
         self._folder.mkdir(parents=True, exist_ok=True)
         self._write()
-        return self
 
-    def count(self) -> int:
-        """Number of codes."""
-        self._check_open()
+    def _count(self) -> int:
         return int(self._index.ntotal)
 
     def drop(self) -> None:
@@ -104,14 +94,9 @@ class FaissStore(CodeStore):
             temporary.write_text(json.dumps({"format": "projbank-faiss", "version": 1, "n_bits": self._n_bits}))
         self._changed = False
 
-    def _check_open(self) -> None:
-        if self._index is None:
-            raise FileNotFoundError(f"{self._folder}: there is no store yet; create it first.")
-
     def _kind(self) -> IndexKind:
         import faiss
 
-        self._check_open()
         if isinstance(self._index, faiss.IndexBinaryIVF):
             return IndexKind("ivf", self._index.nlist)
         return IndexKind("hnsw") if isinstance(self._inner(), faiss.IndexBinaryHNSW) else FLAT
@@ -121,12 +106,6 @@ class FaissStore(CodeStore):
         import faiss
 
         return faiss.downcast_IndexBinary(self._index.index)
-
-    def _largest_id(self) -> int:
-        return int(self._stored_ids().max(initial=-1))
-
-    def _known_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        return ids[np.isin(ids, self._stored_ids())]
 
     def _stored_ids(self) -> NDArray[np.int64]:
         import faiss

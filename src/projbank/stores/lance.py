@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from projbank.bits import code_bytes
-from projbank.params import check_int
-from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind
+from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind, import_extra
 
 BITS_KEY = b"projbank.n_bits"
 
@@ -32,7 +31,7 @@ class LanceStore(CodeStore):
     index_kinds = ("ivf",)
 
     def __init__(self, folder: str | os.PathLike[str], table: str = "codes") -> None:
-        lancedb = _import_lancedb()
+        lancedb = import_extra("lancedb", "lancedb")
         self._folder, self._name = Path(folder), table
         if self._folder.exists() and not self._folder.is_dir():
             raise NotADirectoryError(f"{self._folder}: is a file, not a folder of a database.")
@@ -42,30 +41,18 @@ class LanceStore(CodeStore):
         if self._exists():
             self._open()
 
-    @property
-    def n_bits(self) -> int:
-        """Length of a code."""
-        self._check_open()
-        return self._n_bits
+    def _stored_bits(self) -> int | None:
+        return None if self._table is None else self._n_bits
 
-    def create(self, n_bits: int) -> Self:
-        """Make an empty table."""
+    def _create(self, n_bits: int) -> None:
         import pyarrow as pa
 
-        n_bits = check_int(self, "n_bits", n_bits, 1)
-        if self._table is not None:
-            if self._n_bits != n_bits:
-                raise ValueError(f"{self._where()}: holds codes of {self._n_bits} bits. Got n_bits={n_bits}.")
-            return self
         fields = [pa.field("id", pa.int64()), pa.field("code", pa.list_(pa.uint8(), code_bytes(n_bits)))]
         schema = pa.schema(fields, metadata={BITS_KEY: str(n_bits)})
         self._table = self._database.create_table(self._name, schema=schema)
         self._n_bits = n_bits
-        return self
 
-    def count(self) -> int:
-        """Number of codes."""
-        self._check_open()
+    def _count(self) -> int:
         return int(self._table.count_rows())
 
     def drop(self) -> None:
@@ -91,28 +78,16 @@ class LanceStore(CodeStore):
             raise ValueError(f"{self._where()}: exists, but is not a table of codes of projbank.")
         self._table, self._n_bits = table, int(text)
 
-    def _check_open(self) -> None:
-        if self._table is None:
-            raise FileNotFoundError(f"{self._where()}: there is no table yet; create it first.")
-
     def _where(self) -> str:
         return f"{self._folder}, table {self._name!r}"
 
     def _kind(self) -> IndexKind:
-        self._check_open()
         if any(index.columns == ["code"] for index in self._table.list_indices()):
-            return IndexKind("ivf", max(1, math.isqrt(self.count())))  # LanceDB does not tell the number of lists
+            return IndexKind("ivf", max(1, math.isqrt(self._count())))  # LanceDB does not tell the number of lists
         return FLAT
 
-    def _largest_id(self) -> int:
-        return int(self._stored_ids().max(initial=-1))
-
-    def _known_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        return ids[np.isin(ids, self._stored_ids())]
-
     def _stored_ids(self) -> NDArray[np.int64]:
-        self._check_open()
-        return self._table.search().select(["id"]).limit(self.count() or 1).to_arrow()["id"].to_numpy()
+        return self._table.search().select(["id"]).limit(self._count() or 1).to_arrow()["id"].to_numpy()
 
     def _add_batch(self, codes: NDArray[np.uint8], ids: NDArray[np.int64]) -> None:
         import pyarrow as pa
@@ -137,11 +112,3 @@ class LanceStore(CodeStore):
             ids[row, : len(found)] = found["id"].to_numpy()
             distances[row, : len(found)] = found["_distance"].to_numpy()
         return distances, ids
-
-
-def _import_lancedb() -> Any:
-    try:
-        import lancedb
-    except ImportError as error:
-        raise ImportError("LanceStore needs LanceDB: pip install projbank[lancedb]") from error
-    return lancedb

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, LiteralString, Self
+from typing import TYPE_CHECKING, Any, LiteralString
 
 import numpy as np
 from numpy.typing import NDArray
 
 from projbank.bits import unpack
-from projbank.params import check_int
-from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind
+from projbank.params import reject
+from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind, import_extra
 from projbank.threads import split_rows
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MAX_INDEXED_BITS = 64_000
 MAX_CANDIDATES = 1000
 """pgvector's own limits: the longest code an index takes, and the largest hnsw.ef_search."""
+MAX_NAME_BYTES = 63
+"""PostgreSQL cuts longer names without an error: two tables whose names agree so far would be one."""
 IDS_PER_QUESTION = 50_000
 COPY_SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 COPY_END = b"\xff\xff"
@@ -35,7 +37,7 @@ class PostgresStore(CodeStore):
     address : str
         Anything libpq takes: ``"postgresql://user@host/database"`` or ``"host=... dbname=..."``.
     table : str
-        Name of the table, taken literally: it is always quoted.
+        Name of the table, taken literally: it is always quoted. At most 63 bytes, beyond which PostgreSQL would cut it.
     schema : str, optional
         Schema of the table; by default the first of the search path.
 
@@ -49,48 +51,35 @@ class PostgresStore(CodeStore):
     orders_ties = True
 
     def __init__(self, address: str, table: str = "codes", *, schema: str | None = None) -> None:
-        self._psycopg = _import_psycopg()
+        self._psycopg = import_extra("psycopg", "postgres")
         self._address = address
         names = [schema, table] if schema else [table]
+        for name in names:
+            if not 0 < len(name.encode()) <= MAX_NAME_BYTES or "\0" in name:
+                reject(self, "table" if name == table else "schema", f"of 1 to {MAX_NAME_BYTES} bytes, none zero", name)
         self._table = self._psycopg.sql.Identifier(*names)
         self._table_among_values = self._psycopg.sql.Identifier(*(name.replace("%", "%%") for name in names))
         self._name = table
         self._lazy: psycopg.Connection[Any] | None = None
         self._connection()
 
-    @property
-    def n_bits(self) -> int:
-        """Length of a code."""
+    def _create(self, n_bits: int) -> None:
+        """Make the table, and the extension pgvector if the database lacks it."""
         with self._transaction() as cursor:
-            n_bits = self._stored_bits(cursor)
-        if n_bits is None:
-            raise FileNotFoundError(f"There is no table {self._name!r} yet; create it first.")
-        return n_bits
+            self._run(cursor, "SET LOCAL client_min_messages = warning")
+            self._run(cursor, "CREATE EXTENSION IF NOT EXISTS vector")
+            self._run(cursor, "CREATE TABLE {table} (id bigint PRIMARY KEY, code bit({n}) NOT NULL)", n=n_bits)
+            # long codes are stored out of line as they are: compressing random bits gains nothing
+            self._run(cursor, "ALTER TABLE {table} ALTER COLUMN code SET STORAGE EXTERNAL")
 
-    def create(self, n_bits: int) -> Self:
-        """Make an empty table, and the extension pgvector if the database lacks it."""
-        n_bits = check_int(self, "n_bits", n_bits, 1)
-        with self._transaction() as cursor:
-            stored = self._stored_bits(cursor)
-            if stored is not None and stored != n_bits:
-                raise ValueError(f"The table {self._name!r} holds codes of {stored} bits. Got n_bits={n_bits}.")
-            if stored is None:
-                self._run(cursor, "SET LOCAL client_min_messages = warning")
-                self._run(cursor, "CREATE EXTENSION IF NOT EXISTS vector")
-                self._run(cursor, "CREATE TABLE {table} (id bigint PRIMARY KEY, code bit({n}) NOT NULL)", n=n_bits)
-                # long codes are stored out of line as they are: compressing random bits gains nothing
-                self._run(cursor, "ALTER TABLE {table} ALTER COLUMN code SET STORAGE EXTERNAL")
-        return self
-
-    def count(self) -> int:
-        """Number of codes."""
+    def _count(self) -> int:
         with self._transaction() as cursor:
             return int(self._run(cursor, "SELECT count(*) FROM {table}").fetchall()[0][0])
 
     def drop(self) -> None:
         """Delete the table."""
-        with self._transaction() as cursor:
-            if self._stored_bits(cursor) is not None:
+        if self._stored_bits() is not None:
+            with self._transaction() as cursor:
                 self._run(cursor, "DROP TABLE {table}")
 
     def close(self) -> None:
@@ -100,7 +89,7 @@ class PostgresStore(CodeStore):
             self._lazy = None
 
     def _connection(self) -> psycopg.Connection[Any]:
-        """Give the open connection, a new one if it was lost."""
+        """Return the open connection, a new one if it was lost."""
         if self._lazy is None or self._lazy.closed:
             try:
                 self._lazy = self._psycopg.connect(self._address, autocommit=True)
@@ -112,7 +101,7 @@ class PostgresStore(CodeStore):
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[psycopg.Cursor[Any]]:
-        """Give a cursor whose work is committed as a whole or not at all; the server's errors become plain ones."""
+        """Yield a cursor whose work is committed as a whole or not at all; the server's errors become plain ones."""
         connection = self._connection()
         try:
             with connection.transaction(), connection.cursor() as cursor:
@@ -122,7 +111,7 @@ class PostgresStore(CodeStore):
         except self._psycopg.Error as error:
             if connection.closed:
                 raise ConnectionError(f"PostgreSQL was lost: {_line(error)}") from error
-            raise OSError(f"PostgreSQL, table {self._name!r}: {_line(error)}") from error
+            raise OSError(f"{self._where()}: {_line(error)}") from error
 
     def _run(
         self, cursor: psycopg.Cursor[Any], text: LiteralString, values: Any = None, **numbers: int
@@ -133,13 +122,16 @@ class PostgresStore(CodeStore):
         table = self._table if values is None else self._table_among_values  # a % would be taken for a placeholder
         return cursor.execute(sql.SQL(text).format(table=table, **parts), values)
 
-    def _stored_bits(self, cursor: psycopg.Cursor[Any]) -> int | None:
-        """Length of the codes in the table, None if there is no table."""
+    def _where(self) -> str:
+        return f"PostgreSQL, table {self._name!r}"
+
+    def _stored_bits(self) -> int | None:
         text = """
             SELECT a.atttypid = 'bit'::regtype, a.atttypmod
             FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'code' AND NOT a.attisdropped
             WHERE c.oid = to_regclass(%s)"""
-        rows = cursor.execute(text, [self._table.as_string(cursor)]).fetchall()
+        with self._transaction() as cursor:
+            rows = cursor.execute(text, [self._table.as_string(cursor)]).fetchall()
         if not rows:
             return None
         is_bit, n_bits = rows[0]
@@ -231,11 +223,3 @@ def _binary_rows(codes: NDArray[np.uint8], ids: NDArray[np.int64], n_bits: int) 
 
 def _line(error: Exception) -> str:
     return " ".join(str(error).split())
-
-
-def _import_psycopg() -> Any:
-    try:
-        import psycopg
-    except ImportError as error:
-        raise ImportError("PostgresStore needs psycopg: pip install projbank[postgres]") from error
-    return psycopg
