@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 
 import numpy as np
 import pytest
@@ -228,6 +230,32 @@ def test_rows_are_a_plain_npy_file(tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "rows.npy"), np.repeat([[0.0], [1], [2]], 5, axis=1))
     lines = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
     assert lines == [{"ok": True}] * 3 + [{"ok": False, "reason": "why"}]
+
+
+def test_a_full_disk_is_told_before_anything_is_encoded(source, tmp_path, monkeypatch):
+    def refuse(handle, start, length):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with pytest.raises(OSError, match=r"rows.npy: the rows need 36,864 bytes, [\d,]+ are free \(No space left"):
+        extract(source, small(), tmp_path / "v.npy", n_jobs=1)
+    monkeypatch.undo()
+    assert not (tmp_path / "v.npy").exists()
+    assert extract(source, small(), tmp_path / "v.npy", n_jobs=1).n_encoded == 12
+
+
+def test_room_that_was_reserved_and_not_needed_is_given_back(tmp_path):
+    with RowFile(tmp_path, 5) as rows:
+        rows.reserve(1000)
+        rows.append(np.ones(5, np.float32))
+    assert (tmp_path / "rows.npy").stat().st_size >= 1000 * 20
+    with RowFile(tmp_path, 5) as rows:
+        assert rows.n_rows == 1
+        rows.reserve(1000)
+        rows.append(np.zeros(5, np.float32))
+        rows.finish()
+    np.testing.assert_array_equal(np.load(tmp_path / "rows.npy"), [[1] * 5, [0] * 5])
+    assert (tmp_path / "rows.npy").stat().st_size == HEADER_BYTES + 2 * 20
 
 
 def test_a_saved_extractor_keeps_everything(tmp_path):

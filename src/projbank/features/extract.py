@@ -171,6 +171,7 @@ class _Run:
         rest = self.plan.rows[len(rows.done) :]
         results = self.workers.encode([item for item, row in rest if row is None], codebook)
         n_encoded = 0
+        rows.reserve(len(rest))
         with progress("encoding", len(rest), self.verbose) as advance:
             for index, row in rest:
                 item = self.source.items[index]

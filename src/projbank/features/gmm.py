@@ -65,31 +65,30 @@ class DiagonalMixture:
 
         Blocks are added in order, so that the number of threads does not change the sums.
         """
-        n_components, k = self.means.shape
-        mass = np.zeros(n_components, dtype=np.float32)
-        sums = np.zeros((n_components, 2 * k), dtype=np.float32)
+        k = self.means.shape[1]
+        rows = split_rows(len(X), BLOCK_ROWS)
+        n_threads = max(1, min(n_threads, len(rows)))
+        parts: list[Iterable[_Block]] = [
+            self._blocks(X, rows[i * len(rows) // n_threads : (i + 1) * len(rows) // n_threads])
+            for i in range(n_threads)
+        ]
+
+        def work(i: int) -> None:
+            parts[i] = list(parts[i])
+
+        if n_threads > 1:  # one thread adds each block as soon as it is there
+            run_each(work, [(i,) for i in range(n_threads)], n_threads)
+        mass = np.zeros(len(self.means), dtype=np.float32)
+        sums = np.zeros((len(self.means), 2 * k), dtype=np.float32)
         log_likelihood = 0.0
-        for block_mass, block_sums, block_likelihood in self._blocks(X, n_threads):
+        for block_mass, block_sums, block_likelihood in itertools.chain.from_iterable(parts):
             mass += block_mass
             sums += block_sums
             log_likelihood += block_likelihood
         return Statistics(mass, sums[:, :k], sums[:, k:], log_likelihood)
 
-    def _blocks(self, X: NDArray[np.float32], n_threads: int) -> Iterable[_Block]:
-        """Sums of each block of rows, in order."""
-        rows = split_rows(len(X), BLOCK_ROWS)
-        n_threads = min(n_threads, len(rows))
-        if n_threads <= 1:
-            return self._some_blocks(X, rows)
-        done: list[list[_Block]] = [[]] * n_threads
-
-        def work(i: int) -> None:
-            done[i] = list(self._some_blocks(X, rows[i * len(rows) // n_threads : (i + 1) * len(rows) // n_threads]))
-
-        run_each(work, [(i,) for i in range(n_threads)], n_threads)
-        return itertools.chain.from_iterable(done)
-
-    def _some_blocks(self, X: NDArray[np.float32], rows: list[tuple[int, int]]) -> Iterator[_Block]:
+    def _blocks(self, X: NDArray[np.float32], rows: list[tuple[int, int]]) -> Iterator[_Block]:
+        """Yield the sums of each block of rows, in order."""
         n_components, k = self.means.shape
         pairs = np.empty((min(BLOCK_ROWS, len(X)), 2 * k), dtype=np.float32)
         scores = np.empty((len(pairs), n_components), dtype=np.float32)

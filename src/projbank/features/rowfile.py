@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -48,6 +50,20 @@ class RowFile:
     def _row_bytes(self) -> int:
         return 4 * self.n_dims
 
+    def reserve(self, n_rows: int) -> None:
+        """Reserve room on the disk for so many more rows; OSError where there is not enough."""
+        end = self._rows.tell()
+        needed, free = n_rows * self._row_bytes, shutil.disk_usage(self.rows_path.parent).free
+        try:
+            if needed > free:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if n_rows and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._rows.fileno(), end, needed)
+        except OSError as error:
+            self._rows.truncate(end)
+            text = f"{self.rows_path}: the rows need {needed:,} bytes, {free:,} are free ({error.strerror})."
+            raise type(error)(text) from error
+
     def append(self, row: NDArray[np.float32] | None, reason: str = "", **facts: Any) -> None:
         """Add the row of the next input, or note that it has none and why; the journal keeps `facts` about it."""
         if row is not None:
@@ -72,7 +88,7 @@ class RowFile:
         npy.write_array_header_1_0(self._rows, {"descr": "<f4", "fortran_order": False, "shape": shape})
         if self._rows.tell() != HEADER_BYTES:
             raise OSError(f"{self.rows_path}: unexpected length of the .npy header.")
-        self._rows.flush()
+        self._rows.truncate(HEADER_BYTES + self.n_rows * self._row_bytes)
         os.fsync(self._rows.fileno())
 
     def __enter__(self) -> Self:

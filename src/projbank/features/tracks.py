@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from projbank.kernels import features_trajectories as kernels
+
+if TYPE_CHECKING:
+    from projbank.features.trajectories import DenseTrajectories
 
 SCALE_RATIO = 2**0.5
 N_BINS = 33
@@ -17,28 +20,6 @@ STILL_BIN = 16
 """Bin of HOF for what does not move."""
 
 
-class Flow:
-    """Optical flow between the last two frames, at each scale (Farneback's, by OpenCV)."""
-
-    def __init__(self) -> None:
-        self._previous: dict[float, NDArray[np.uint8]] = {}
-
-    def advance(self, frame: NDArray[np.uint8], scale: Tracks) -> tuple[NDArray[np.uint8], NDArray[np.float32]] | None:
-        """Return the scale's previous frame (h, w) and the flow (h, w, 2) to `frame`; None at the first frame."""
-        import cv2
-
-        height, width = scale.shape
-        if frame.shape != scale.shape:
-            frame = np.asarray(cv2.resize(frame, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8)
-        before = self._previous.get(scale.factor)
-        self._previous[scale.factor] = frame
-        if before is None:
-            return None
-        field: Any = None
-        field = cv2.calcOpticalFlowFarneback(before, frame, field, 0.5**0.5, 5, 10, 2, 7, 1.5, 0)
-        return before, np.asarray(field, dtype=np.float32)
-
-
 class Tracks:
     """The tracks under way at one scale.
 
@@ -46,56 +27,52 @@ class Tracks:
     ----------
     shape : (h, w) of the scale's frames
     factor : how many of the video's pixels are one pixel here
-    step, length, patch_size, quality, min_flow : as in `DenseTrajectories`
+    settings : the parameters of the descriptor
     """
 
-    def __init__(
-        self,
-        shape: tuple[int, int],
-        factor: float,
-        step: int,
-        length: int,
-        patch_size: int,
-        quality: float,
-        min_flow: float,
-    ) -> None:
+    def __init__(self, shape: tuple[int, int], factor: float, settings: DenseTrajectories) -> None:
         self.shape = shape
         self.factor = factor
-        self._step = step
-        self._length = length
-        self._patch = patch_size
-        self._quality = quality
-        self._min_flow = np.float32(min_flow)
-        self._points = np.zeros((0, length + 1, 2), dtype=np.float32)
+        self._settings = settings
+        self._previous: NDArray[np.uint8] | None = None
+        self._points = np.zeros((0, settings.length + 1, 2), dtype=np.float32)
         self._ages = np.zeros(0, dtype=np.int64)
         self._histograms = np.zeros((0, 3, 4, N_BINS), dtype=np.float32)
 
-    def advance(
-        self, frame: NDArray[np.uint8], flow: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Set new points in `frame`, describe all points there, and move them with the flow.
+    def advance(self, frame: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Set new points in the frame before `frame`, describe all points there, and move them with the flow.
 
         Returns
         -------
         points : (m, length + 1, 2) float32, the tracks that are now complete, in this scale's pixels
         histograms : (m, 3, 4, 33) float32, sums over the cells of their volumes
         """
-        self._set_points(frame)
-        here = self._points[np.arange(len(self._ages)), self._ages]
-        self._describe(frame, flow, here)
+        import cv2
+
+        height, width = self.shape
+        if frame.shape != self.shape:
+            frame = np.asarray(cv2.resize(frame, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8)
+        before, self._previous = self._previous, frame
+        if before is None:
+            return self._points, self._histograms  # none yet
+        flow: Any = None
+        flow = cv2.calcOpticalFlowFarneback(before, frame, flow, 0.5**0.5, 5, 10, 2, 7, 1.5, 0)
+        flow = np.asarray(flow, dtype=np.float32)
+        self._set_points(before)
+        here = self._here()
+        self._describe(before, flow, here)
         there = here + _median_flow(flow)[self._pixel(here)]
         self._ages += 1
         self._points[np.arange(len(self._ages)), self._ages] = there
-        height, width = self.shape
         inside = (there >= 0).all(axis=1) & (there[:, 0] <= width - 1) & (there[:, 1] <= height - 1)
-        complete = inside & (self._ages == self._length)
+        complete = inside & (self._ages == self._settings.length)
         finished = self._points[complete], self._histograms[complete]
-        self._keep(inside & ~complete)
+        going = inside & ~complete
+        self._points, self._ages, self._histograms = self._points[going], self._ages[going], self._histograms[going]
         return finished
 
-    def _keep(self, chosen: NDArray[np.bool_]) -> None:
-        self._points, self._ages = self._points[chosen], self._ages[chosen]
-        self._histograms = self._histograms[chosen]
+    def _here(self) -> NDArray[np.float32]:
+        return self._points[np.arange(len(self._ages)), self._ages]
 
     def _pixel(self, points: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Row and column of the pixel that each point is in."""
@@ -106,17 +83,16 @@ class Tracks:
         """Start a track in every grid square that has none, unless the image is even there."""
         import cv2
 
-        height, width = self.shape
-        rows, columns = height // self._step, width // self._step
+        step, (height, width) = self._settings.step, self.shape
+        rows, columns = height // step, width // step
         free = np.ones((rows, columns), dtype=bool)
-        here = self._points[np.arange(len(self._ages)), self._ages]
-        squares = (here // self._step).astype(np.int64)
+        squares = (self._here() // step).astype(np.int64)
         within = (squares[:, 0] < columns) & (squares[:, 1] < rows)
         free[squares[within, 1], squares[within, 0]] = False
-        y, x = (places * self._step + self._step // 2 for places in np.nonzero(free))
+        y, x = (places * step + step // 2 for places in np.nonzero(free))
         corners = np.asarray(cv2.cornerMinEigenVal(frame, 3, ksize=3))
-        textured = corners[y, x] > self._quality * corners.max()
-        new = np.zeros((int(textured.sum()), self._length + 1, 2), dtype=np.float32)
+        textured = corners[y, x] > self._settings.quality * corners.max()
+        new = np.zeros((int(textured.sum()), self._settings.length + 1, 2), dtype=np.float32)
         new[:, 0, 0], new[:, 0, 1] = x[textured], y[textured]
         self._points = np.concatenate([self._points, new])
         self._ages = np.concatenate([self._ages, np.zeros(len(new), dtype=np.int64)])
@@ -127,15 +103,17 @@ class Tracks:
         """Add this frame's histograms around each point; a patch that sticks out is moved inside."""
         if not len(here):
             return
-        height, width = self.shape
+        patch, (height, width) = self._settings.patch_size, self.shape
         integral = np.empty((height + 1, width + 1, N_BINS))
         magnitudes, angles = _fields(frame, flow)
-        kernels.integral_histograms(magnitudes, angles, FIRST_BINS, STILL_BIN, self._min_flow, integral)
+        kernels.integral_histograms(
+            magnitudes, angles, FIRST_BINS, STILL_BIN, np.float32(self._settings.min_flow), integral
+        )
         rows, columns = self._pixel(here)
         corners = np.empty((len(here), 2), dtype=np.int64)
-        corners[:, 0] = np.clip(columns - self._patch // 2, 0, width - self._patch)
-        corners[:, 1] = np.clip(rows - self._patch // 2, 0, height - self._patch)
-        kernels.add_cells(integral, corners, self._patch // 2, self._ages * 3 // self._length, self._histograms)
+        corners[:, 0] = np.clip(columns - patch // 2, 0, width - patch)
+        corners[:, 1] = np.clip(rows - patch // 2, 0, height - patch)
+        kernels.add_cells(integral, corners, patch // 2, self._ages * 3 // self._settings.length, self._histograms)
 
 
 def _median_flow(flow: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from projbank.features.images import Descriptor, grey_bytes
-from projbank.features.tracks import SCALE_RATIO, Flow, Tracks
+from projbank.features.tracks import SCALE_RATIO, Tracks
 from projbank.params import check_int, check_positive, reject
 
 HOG, HOF, MBHX, MBHY = slice(0, 8), slice(8, 17), slice(17, 25), slice(25, 33)
@@ -97,7 +97,6 @@ class DenseTrajectories(Descriptor):
         """
         self._check_params()
         scales: list[Tracks] = []
-        flow = Flow()
         places: list[NDArray[np.float32]] = []
         described: list[NDArray[np.float32]] = []
         shape = None
@@ -109,16 +108,12 @@ class DenseTrajectories(Descriptor):
             elif grey.shape != shape:
                 raise ValueError(f"frame {number} must have the first frame's shape {shape}. Got {grey.shape}.")
             for scale in scales:
-                moved = flow.advance(grey, scale)
-                if moved is None:
-                    continue
-                points, histograms = scale.advance(*moved)
+                points, histograms = scale.advance(grey)
                 keep = _moves(points * scale.factor)
                 if keep.any():
                     places.append(_places(points[keep], scale.factor, number))
-                    described.append(
-                        _descriptors(points[keep], histograms[keep], self.length * self.patch_size**2 / 12)
-                    )
+                    pixels_per_cell = self.length * self.patch_size**2 / 12
+                    described.append(_descriptors(points[keep], histograms[keep], pixels_per_cell))
         if not described:
             return np.zeros((0, 4), dtype=np.float32), np.zeros((0, 2 * self.length + 396), dtype=np.float32)
         return np.concatenate(places), np.concatenate(described)
@@ -131,9 +126,7 @@ class DenseTrajectories(Descriptor):
             height, width = (round(side / factor) for side in shape)
             if min(height, width) < self.patch_size:
                 break
-            scales.append(
-                Tracks((height, width), factor, self.step, self.length, self.patch_size, self.quality, self.min_flow)
-            )
+            scales.append(Tracks((height, width), factor, self))
         return scales
 
     def _check_params(self) -> None:
