@@ -47,9 +47,9 @@ def precision_at_k(ids: ArrayLike, gallery_labels: ArrayLike, query_labels: Arra
 def precision_recall(ids: ArrayLike, gallery_labels: ArrayLike, query_labels: ArrayLike) -> PrecisionRecall:
     """Precision and recall after each rank, averaged over queries, and the area under that curve.
 
-    Ties are taken in the order of `ids` (`HammingIndex` puts the smaller id first). Queries whose label does not occur
-    in the gallery have no recall and are left out. The area is that of straight lines between the points, the first of
-    them drawn on to recall 0; a ranking that is cut short covers only the recall it reaches.
+    Queries whose label does not occur in the gallery have no recall and are left out. The area is that of straight
+    lines between the points, the first of them drawn on to recall 0; a ranking that is cut short covers only the recall
+    it reaches.
 
     Parameters
     ----------
@@ -76,10 +76,9 @@ def mean_average_precision(
 ) -> float:
     """Mean over queries of the average precision.
 
-    With `distances`, results at the same distance count as one group: each relevant one in it gets the precision at the
-    group's end, as in scikit-learn's ``average_precision_score``, so the order inside a group does not matter. Without
-    them, the order of `ids` is taken as it is. Relevant items that a shortened ranking does not list count as 0, and
-    queries whose label does not occur in the gallery are left out.
+    With `distances`, each relevant result gets the precision after all results of its distance, as in scikit-learn's
+    ``average_precision_score``; without, the order of `ids` is taken as it is. Relevant items that a shortened ranking
+    does not list count as 0, and queries whose label does not occur in the gallery are left out.
 
     Parameters
     ----------
@@ -170,14 +169,10 @@ def _check_ranking(
     if gallery.ndim != 1:
         raise ValueError(f"gallery_labels must be 1-D. Got shape {gallery.shape}.")
     if queries.shape != (len(ranking),):
-        raise ValueError(
-            f"query_labels must have shape ({len(ranking)},), one per row of ids. Got shape {queries.shape}."
-        )
-    if ranking.min() < 0 or ranking.max() >= len(gallery):
-        raise ValueError(
-            f"ids must be rows of the gallery, in the range [0, {len(gallery) - 1}]. "
-            f"Got {ranking.min()} to {ranking.max()}."
-        )
+        raise ValueError(f"query_labels must have shape ({len(ranking)},), one per row. Got shape {queries.shape}.")
+    first, last = ranking.min(), ranking.max()
+    if first < 0 or last >= len(gallery):
+        raise ValueError(f"ids must be rows, in the range [0, {len(gallery) - 1}]. Got {first} to {last}.")
     return ranking, gallery, queries
 
 
@@ -193,10 +188,8 @@ def _check_distances(distances: ArrayLike, shape: tuple[int, ...]) -> NDArray:
 
 def _check_pairs(positive_pairs: Any, n: int) -> Any:
     if not sp.issparse(positive_pairs) or positive_pairs.shape != (n, n):
-        shape = getattr(positive_pairs, "shape", None)
-        raise ValueError(
-            f"positive_pairs must be scipy.sparse of shape {(n, n)}. Got {type(positive_pairs).__name__} {shape}."
-        )
+        came = f"{type(positive_pairs).__name__} {getattr(positive_pairs, 'shape', '')}"
+        raise ValueError(f"positive_pairs must be scipy.sparse of shape {(n, n)}. Got {came}.")
     graph = sp.csr_array(positive_pairs != 0).astype(np.int32)
     if (graph != graph.T).nnz or not np.all(graph.diagonal()):
         raise ValueError("positive_pairs must be symmetric and include the diagonal.")

@@ -11,6 +11,7 @@ import pytest
 from projbank.features import DenseSIFT, FeatureExtractor, FisherVector
 from projbank.features.extract import Outputs, extract
 from projbank.features.readers import open_source
+from projbank.features.rowfile import RowFile
 from projbank.models.file import load
 from tests.features.media_files import picture_folder, write_picture, zip_of
 
@@ -109,6 +110,36 @@ def test_a_zip_of_the_same_files_has_no_news(data, outputs, tmp_path):
     assert again(archive, outputs).n_encoded == 0
 
 
+def test_nothing_new_leaves_every_file_alone(data, outputs):
+    before = {path: path.stat().st_mtime_ns for path in everything(outputs)}
+    done = again(data, outputs)
+    assert (done.n_rows, done.n_dims, done.n_encoded) == (12, 768, 0)
+    assert {path: path.stat().st_mtime_ns for path in everything(outputs)} == before
+
+
+def test_a_class_in_between_is_told(data, outputs):
+    write_picture(data / "class00" / "a.png", 5)
+    assert again(data, outputs).changes == "1 new file, labels numbered anew; codebook kept"
+    check(data, outputs)
+
+
+def test_a_file_that_changes_between_a_kill_and_the_resumption_is_done_anew(data, tmp_path, monkeypatch):
+    append, outputs = RowFile.append, Outputs(tmp_path / "v.npy")
+
+    def cut(self, row, reason="", **facts):
+        if len(self.done) == 6:
+            raise KeyboardInterrupt
+        append(self, row, reason, **facts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RowFile, "append", cut)
+        with pytest.raises(KeyboardInterrupt):
+            extract(open_source(data), small(), outputs.vectors, n_jobs=1)
+    write_picture(data / "class0" / "03.png", 555)
+    assert again(data, outputs).n_encoded == 9
+    check(data, outputs)
+
+
 def test_relearn_starts_over(data, outputs, tmp_path):
     write_picture(data / "class0" / "000.png", 5)
     assert again(data, outputs, relearn=True).n_encoded == 13
@@ -159,6 +190,12 @@ def test_a_run_of_an_older_version_has_only_names(data, outputs):
 def test_a_damaged_record_is_told(data, outputs, damage):
     outputs.record.write_text(damage)
     with pytest.raises(ValueError, match=r"record.jsonl: damaged"):
+        again(data, outputs)
+
+
+def test_damaged_vectors_are_told(data, outputs):
+    outputs.vectors.write_bytes(b"")
+    with pytest.raises(ValueError, match=r"v.npy: damaged"):
         again(data, outputs)
 
 

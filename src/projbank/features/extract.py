@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from projbank.features.media import MAX_PIXELS, MediaError
 from projbank.features.outputs import Outputs
 from projbank.features.readers import Source
 from projbank.features.rowfile import RowFile
-from projbank.features.update import Plan, Previous, header
+from projbank.features.update import Plan, Previous, header, is_same
 from projbank.features.workers import NO_DESCRIPTORS, Workers
 from projbank.models.file import load
 from projbank.params import check_choice, check_int
@@ -38,13 +38,13 @@ class Summary:
     outputs: Outputs
     n_rows: int
     n_dims: int
-    skipped: list[str]  # one reason per file, which names it
-    empty: list[str]  # files without descriptors
-    seconds_codebook: float
-    seconds_encoding: float
-    n_encoded: int  # files of this run, without those that an earlier one had done
-    n_classes: int  # 0 where no file has a label
-    changes: str  # what is different since the run whose codebook was kept
+    skipped: list[str] = field(default_factory=list)  # one reason per file, which names it
+    empty: list[str] = field(default_factory=list)  # files without descriptors
+    seconds_codebook: float = 0.0
+    seconds_encoding: float = 0.0
+    n_encoded: int = 0  # files of this run, without those that an earlier one had done
+    n_classes: int = 0  # 0 where no file has a label
+    changes: str = ""  # what is different since the run whose codebook was kept
 
 
 def extract(
@@ -96,6 +96,10 @@ def extract(
             say(changes, verbose)
         if restart:
             outputs.discard()
+        if plan.is_empty and outputs.record.exists() and not outputs.has_codebook():
+            return Summary(
+                outputs, len(plan.rows), extractor.n_dims_, n_classes=len(source.class_names()), changes=changes
+            )
         _open_partial(outputs, _job(source, extractor, plan, sample_images))
         with Workers(source, extractor, min(thread_count(n_jobs), max(1, len(plan.todo))), max_pixels) as workers:
             run = _Run(source, outputs, plan, previous, workers, on_error, verbose)
@@ -123,7 +127,13 @@ class _Run:
             extractor.save(codebook)
         extractor = load(codebook)
         learnt = time.perf_counter()
-        with RowFile(partial, extractor.n_dims_) as rows:
+        named = {item.file: item for item in items}
+
+        def holds(line: dict[str, Any]) -> bool:
+            item = named.get(line.get("file", ""))
+            return item is not None and is_same(self.source, item, line)
+
+        with RowFile(partial, extractor.n_dims_, holds) as rows:
             n_before = len(rows.done)
             if n_before:
                 say(f"resuming: {n_before} of {len(items)} files are done", self.verbose)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -28,12 +30,13 @@ class RowFile:
     ----------
     folder : where both files are; it exists
     n_dims : numbers per row
+    holds : whether a line of the journal still holds; from the first that does not, inputs are done anew
     """
 
-    def __init__(self, folder: Path, n_dims: int) -> None:
+    def __init__(self, folder: Path, n_dims: int, holds: Callable[[dict[str, Any]], bool] = bool) -> None:
         self.rows_path = folder / "rows.npy"
         self.n_dims = n_dims
-        self.done = _journal_lines(folder / "journal.jsonl")
+        self.done = list(itertools.takewhile(holds, _journal_lines(folder / "journal.jsonl")))
         self._rows: IO[bytes] = open(self.rows_path, "r+b" if self.rows_path.exists() else "w+b")  # noqa: SIM115
         size = self._rows.seek(0, os.SEEK_END)
         whole = max(0, size - HEADER_BYTES) // self._row_bytes

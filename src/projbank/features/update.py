@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ class Previous:
     extractor: FeatureExtractor
     vectors: NDArray[np.float32] | None
     lines: list[Line]
+    labels: NDArray[np.int64] | None = None
 
     @classmethod
     def read(cls, outputs: Outputs) -> Self | None:
@@ -45,13 +47,16 @@ class Previous:
         if not outputs.vectors.exists():
             return cls(outputs, extractor, None, [])
         lines = _read_lines(outputs, extractor.identity())
-        vectors = np.load(outputs.vectors, mmap_mode="r")
+        vectors = _read_array(outputs.vectors, mmap_mode="r")
         if vectors.dtype != np.float32 or vectors.shape != (len(lines), extractor.n_dims_):
             raise ValueError(
                 f"{outputs.vectors}: shape {vectors.shape} and dtype {vectors.dtype} do not fit {len(lines)} files "
                 f"and a codebook of {extractor.n_dims_} dimensions; {START_OVER}."
             )
-        return cls(outputs, extractor, vectors, lines)
+        labels = _read_array(outputs.labels) if outputs.labels.exists() else None
+        return cls(
+            outputs, extractor, vectors, lines, labels if labels is not None and len(labels) == len(lines) else None
+        )
 
     def check_same(self, extractor: FeatureExtractor) -> None:
         """Raise where another extractor than that of the earlier run is asked for."""
@@ -80,18 +85,21 @@ class Plan:
     n_new: int
     changed: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
+    relabelled: bool = False
 
     @classmethod
     def make(cls, source: Source, previous: Previous | None) -> Self:
         """Compare the files of a data set with those of the earlier run."""
         places = {item.file: i for i, item in enumerate(source.items)}
-        lines = [] if previous is None else previous.lines
+        lines, labels = ([], None) if previous is None else (previous.lines, previous.labels)
         plan = cls([], 0)
         for row, line in enumerate(lines):
             place = places.pop(line["file"], None)
             if place is None:
                 plan.gone.append(line["file"])
-            elif _is_same(source, source.items[place], line):
+                continue
+            plan.relabelled |= labels is None or labels[row] != source.items[place].label
+            if is_same(source, source.items[place], line):
                 plan.rows.append((place, row))
             else:
                 plan.changed.append(line["file"])
@@ -110,6 +118,11 @@ class Plan:
         """Indices of the items to describe."""
         return [item for item, row in self.rows if row is None]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the vectors are as they should be."""
+        return bool(self.rows) and not (self.todo or self.gone or self.relabelled)
+
     def summary(self) -> str:
         """What is different since the earlier run, in one line."""
         parts = [_count(self.n_new, "new file")]
@@ -117,6 +130,8 @@ class Plan:
             parts.append(f"{_count(len(self.changed), 'changed file')} (first: {self.changed[0]})")
         if self.gone:
             parts.append(f"{_count(len(self.gone), 'file')} gone, rows dropped (first: {self.gone[0]})")
+        if self.relabelled:
+            parts.append("labels numbered anew")
         return ", ".join(parts) + "; codebook kept"
 
 
@@ -149,7 +164,14 @@ def _read_lines(outputs: Outputs, identity: str) -> list[Line]:
     return kept
 
 
-def _is_same(source: Source, item: Item, line: Line) -> bool:
+def _read_array(path: Path, **kwargs: Any) -> NDArray[Any]:
+    try:
+        return np.load(path, **kwargs)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path}: damaged ({error}); {START_OVER}.") from error
+
+
+def is_same(source: Source, item: Item, line: Line) -> bool:
     """Compare size and time, and the checksum where only the time differs."""
     try:
         stamp = source.stamp(item)
