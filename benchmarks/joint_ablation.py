@@ -158,7 +158,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="variants whose name has one of these words, with commas between")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    data = DataSet(options.vectors.stem, open_vectors(options.vectors), np.load(options.labels))
+    labels = np.load(options.labels)
+    data = DataSet(options.vectors.stem, open_vectors(options.vectors), labels)
     output = options.output or RESULTS / f"joint_ablation_{data.name}.json"
     n_rows, n_features = data.vectors.shape
     split = draw_split(n_rows, *split_sizes(n_rows, options.queries), SEED)
@@ -167,7 +168,6 @@ def main() -> None:
     rows = json.loads(output.read_text())["rows"] if output.exists() else []
 
     def precision(ids: Any) -> float:
-        labels = data.labels
         return round(precision_at_k(ids, labels[split.gallery], labels[split.queries], options.k), 4)
 
     for name, params, patches in variants(training.std(axis=0), n_bits):
