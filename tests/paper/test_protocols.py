@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 from projbank.bits import unpack
 from projbank.evaluate.data import DataSet, draw_split
 from projbank.evaluate.results import ResultFile, read_results
-from projbank.evaluate.runner import Experiment, Rules, run, seconds_left, time_left
+from projbank.evaluate.runner import Experiment, Rules, run
 from projbank.learn.neighbors import nearest_neighbors, positive_pairs
 from projbank.methods import METHODS
 from projbank.metrics import pair_error, precision_recall
@@ -123,7 +123,7 @@ def test_cost_is_counted_on_one_thread(digits, tmp_path):
 
 
 class Counted(Experiment):
-    name = "counted"
+    name, headline = "counted", "found"
 
     def __init__(self, path, seconds=0.0, **borrow):
         key = {"dataset": {"name": "d"}, "protocol": {}, "n_bits": 8, "params": {}}
@@ -135,18 +135,16 @@ class Counted(Experiment):
         self.calls.append((key["method"], key["seed"]))
         return {"found": 1}
 
-    def headline(self, record):
-        return "found"
-
     def close(self):
-        self.calls.append("close")
+        self.closed = True
 
 
 def test_files_lend_each_other_their_cells(tmp_path):
     first = Counted(tmp_path / "a.json")
     second = Counted(tmp_path / "b.json", borrow=[first.results])
     run([first, second], Rules())
-    assert second.calls == ["close"]
+    assert second.calls == []
+    assert first.closed
     assert len(second.records()) == 4
     assert not (tmp_path / "b.json").exists()
 
@@ -157,25 +155,8 @@ def test_old_cells_are_measured_again_on_demand(tmp_path):
     run([again], Rules(since="2020-01-01T00:00:00+00:00"))
     assert again.calls == []
     run([again], Rules(since="2200-01-01T00:00:00+00:00"))
-    assert len(again.calls) == 5
-    assert again.calls[-1] == "close"
+    assert len(again.calls) == 4
     assert len(read_results(tmp_path / "a.json")) == 4
-
-
-def test_time_left_follows_from_what_was_measured(tmp_path):
-    plan = [("counted", key) for key in Counted(tmp_path / "a.json").plan]
-    assert seconds_left([], plan) is None
-    done = [(name, key | {"seconds": seconds}) for (name, key), seconds in zip(plan[:2], (10.0, 100.0), strict=True)]
-    assert seconds_left(done, plan[2:]) == 110  # each method as with the other seed
-    assert seconds_left(done, plan[2:3]) == 10
-    assert seconds_left(done, [("other", plan[0][1])]) == 55
-    assert seconds_left(done, []) == 0
-    assert [time_left(t) for t in (None, 5, 119, 7200)] == [
-        "time left unknown",
-        "about 5 s left",
-        "about 2 min left",
-        "about 2 h left",
-    ]
 
 
 def test_progress_is_over_the_whole_plan_and_on_terminals_only(tmp_path, monkeypatch):

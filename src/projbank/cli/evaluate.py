@@ -11,6 +11,13 @@ import typer
 
 from projbank.cli.bank import Dataset, Jobs, Quiet, Verbose, verbosity
 
+Train = Annotated[int | None, typer.Option(help="Training vectors; two thirds of the gallery if not given.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", help="Parameter of a method: itq.max_iter=10; may be repeated.")
+]
+Slow = Annotated[float, typer.Option(help="A method slower than so many seconds runs for one seed only.")]
+Retry = Annotated[bool, typer.Option("--retry", help="Measure again what failed in an earlier run.")]
+
 
 def evaluate(
     vectors: Annotated[Path, typer.Argument(help="Vectors: .npy, .npz or HDF5, one vector per row.")],
@@ -28,15 +35,13 @@ def evaluate(
     seeds: Annotated[int, typer.Option(help="Random splits, each with its own seed.")] = 5,
     first_seed: Annotated[int, typer.Option(help="Seed of the first split, for splits not yet seen.")] = 0,
     queries: Annotated[int | None, typer.Option(help="Queries; 1,000 but at most a tenth if not given.")] = None,
-    train: Annotated[int | None, typer.Option(help="Training vectors; two thirds of the gallery if not given.")] = None,
+    train: Train = None,
     asymmetric: Annotated[
         bool, typer.Option("--asymmetric", help="Also compare real-valued queries with stored bits.")
     ] = False,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Parameter of a method: itq.max_iter=10; may be repeated.")
-    ] = None,
-    slow: Annotated[float, typer.Option(help="A method slower than so many seconds runs for one seed only.")] = 600.0,
-    retry: Annotated[bool, typer.Option("--retry", help="Measure again what failed in an earlier run.")] = False,
+    settings: Set = None,
+    slow: Slow = 600.0,
+    retry: Retry = False,
     name: Annotated[str | None, typer.Option(help="Name of the data set; that of the file if not given.")] = None,
     dataset: Dataset = None,
     jobs: Jobs = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from projbank.cli.bank import Jobs, Quiet, Verbose, verbosity
-from projbank.cli.evaluate import exit_if_all_failed, numbers, settings_of
+from projbank.cli.evaluate import Retry, Set, Slow, Train, exit_if_all_failed, numbers, settings_of
 
 if TYPE_CHECKING:
     from projbank.paper.sets import SetFiles
@@ -44,12 +44,10 @@ def reproduce(
         str | None, typer.Option(help="Lengths as D / bits with commas between, e.g. 64,16,8; else the protocol's own.")
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Random splits; the protocol's own number if not given.")] = None,
-    train: Annotated[int | None, typer.Option(help="Training vectors; two thirds of the gallery if not given.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Parameter of a method: itq.max_iter=10; may be repeated.")
-    ] = None,
-    slow: Annotated[float, typer.Option(help="A method slower than so many seconds runs for one seed only.")] = 600.0,
-    retry: Annotated[bool, typer.Option("--retry", help="Measure again what failed in an earlier run.")] = False,
+    train: Train = None,
+    settings: Set = None,
+    slow: Slow = 600.0,
+    retry: Retry = False,
     since: Annotated[
         datetime | None, typer.Option(help="Measure again what is older than this time (UTC), as 2026-11-16T08:00:00.")
     ] = None,
@@ -87,9 +85,8 @@ def reproduce(
     params = {name: {"max_iter": QUICK_ITER} for name in BANKS} if quick else {}
     for method, given in settings_of(settings or []).items():
         params[method] = params.get(method, {}) | given
-    change = Settings(
-        lengths, QUICK_LENGTHS if quick else None, wanted, seeds or (1 if quick else None), train, params, jobs
-    )
+    n_lengths, n_seeds = (QUICK_LENGTHS, seeds or 1) if quick else (None, seeds)
+    change = Settings(lengths, n_lengths, wanted, n_seeds, train, params, jobs)
     rules = Rules(slow, retry, None if since is None else since.replace(tzinfo=UTC).isoformat(timespec="seconds"))
     show = verbosity(quiet, verbose)
     try:

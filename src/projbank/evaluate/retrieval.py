@@ -143,8 +143,7 @@ class Retrieval(SplitExperiment):
     ----------
     ks : results that count; by default 50 and 100 with labels, 10 and 50 without
     asymmetric : also search with real-valued queries where codes are binary
-    name : what the cells are measured for; the precision of some stands in more than one table
-    others : as in `SplitExperiment`
+    name : what the cells are measured for; others are as in `SplitExperiment`
     """
 
     def __init__(
@@ -156,6 +155,7 @@ class Retrieval(SplitExperiment):
     def protocol(self) -> Record:
         """Sizes and numbers of results."""
         labelled = self.data.labels is not None
+        self.headline = "precision" if labelled else "recall"
         n_gallery = self.data.vectors.shape[0] - self.sizes[0]
         ks = self.ks or [min(k, n_gallery) for k in (KS if labelled else KS_WITHOUT_LABELS)]
         self.ks = sorted({check_int("evaluate", "k", k, 1, n_gallery) for k in ks})
@@ -165,17 +165,16 @@ class Retrieval(SplitExperiment):
     def measure(self, key: Record) -> Record:
         """Precision or recall, bytes, and seconds of training and coding."""
         self.load(key["seed"])
-        score = "recall" if self.data.labels is None else "precision"
         if key["method"] == ORIGINAL:
             width = self.queries.shape[1]
             sizes = {"distance": "l2", "bits": 32 * width, "code_bytes": 4 * width, "model_bytes": 0}
             ids = self.rank_floats(max(self.ks))
-            return sizes | {"training_seconds": 0.0, "coding_seconds": 0.0, score: self._judge(ids)}
+            return sizes | {"training_seconds": 0.0, "coding_seconds": 0.0, self.headline: self._judge(ids)}
         method, training = self.fit(key)
         codes, coding = self.code_gallery(method)
         record = sizes_of(method) | {"training_seconds": training, "coding_seconds": coding}
         found = search(method, self.queries, codes, max(self.ks), n_jobs=self.n_jobs)
-        record[score] = self._judge(found[1])
+        record[self.headline] = self._judge(found[1])
         if self.asymmetric and method.distance == "hamming":
             found = search(method, self.queries, codes, max(self.ks), asymmetric=True, n_jobs=self.n_jobs)
             record["asymmetric"] = self._judge(found[1])
@@ -184,11 +183,6 @@ class Retrieval(SplitExperiment):
     def is_complete(self, record: Record) -> bool:
         """Whether asymmetric scores are there, if they were asked for."""
         return not (self.asymmetric and record["distance"] == "hamming" and "asymmetric" not in record)
-
-    def headline(self, record: Record) -> str:
-        """Score after the fewest results."""
-        (k, value), *_ = (record.get("precision") or record["recall"]).items()
-        return f"{'P' if 'precision' in record else 'R'}@{k} {value:.4f}"
 
     def _judge(self, ids: NDArray[np.int64]) -> dict[str, float]:
         """Score after each k, by k as text (as JSON has it)."""
@@ -226,10 +220,9 @@ def evaluate(
     verbose : 1 shows a bar over the whole plan on a terminal, 2 also a line per cell
     settings : of `Retrieval`: seeds, n_queries, n_train, ks, asymmetric, n_jobs
     """
-    known = [ORIGINAL, *METHODS]
     for name in methods:
-        if name not in known:
-            raise ValueError(f"methods must be names out of {', '.join(known)}. Got {name!r}.")
+        if name not in (ORIGINAL, *METHODS):
+            raise ValueError(f"methods must be names out of {', '.join([ORIGINAL, *METHODS])}. Got {name!r}.")
     lengths = [check_int("evaluate", "bits", n, 1) for n in bits]
     cells = list_cells(list(dict.fromkeys(methods)), lengths, params or {})
     experiment = Retrieval(data, cells, results, **settings)

@@ -9,14 +9,15 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from typing import Any
 
 from projbank.evaluate.results import KEY, Record, ResultFile, stamp
 from projbank.progress import say
 
 SLOW_SECONDS = 600.0
 """A method that needs longer than this for one cell is measured for one seed only."""
+MONTH = 30 * 86_400.0
+"""The time left is estimated from all cells of so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,12 @@ class Rules:
 class Experiment(ABC):
     """One protocol on one data set: the keys of its cells in order, and how to measure one.
 
-    A subclass may keep rows in memory between cells; `close` lets go of them.
+    A subclass may keep rows in memory between cells; `close` lets go of them. `headline` is the word under which
+    records have their most telling number.
     """
 
     name: str
+    headline = "seconds"
 
     def __init__(self, plan: Sequence[Record], results: ResultFile) -> None:
         self.plan = list(plan)
@@ -48,10 +51,6 @@ class Experiment(ABC):
     @abstractmethod
     def measure(self, key: Record) -> Record:
         """What is to be known about a cell; any exception becomes the record of a failed cell."""
-
-    @abstractmethod
-    def headline(self, record: Record) -> str:
-        """The most telling number of a record, for a line on the terminal."""
 
     @abstractmethod
     def close(self) -> None:
@@ -80,26 +79,21 @@ def run(experiments: Sequence[Experiment], rules: Rules, verbose: int = 0) -> in
 
     `verbose`: 1 shows progress over the whole plan on a terminal, 2 also a line per cell.
     """
-    left = [
-        (experiment, key) for experiment in experiments for key in experiment.plan if experiment.is_open(key, rules)
-    ]
+    open_cells = [[key for key in experiment.plan if experiment.is_open(key, rules)] for experiment in experiments]
     total, failed = sum(len(experiment.plan) for experiment in experiments), 0
-    done = [(experiment.name, record) for experiment in experiments for record in experiment.records()]
-    with _plan_progress(total, total - len(left), verbose) as show:
-        while left:
-            experiment, key = left[0]
-            title = describe(experiment, key)
-            show(title, seconds_left(done, [(other.name, cell) for other, cell in left]), 0)
-            if experiment.is_open(key, rules):  # another seed may have shown that the method is slow
-                record = key | _measured(experiment, key) | stamp()
-                experiment.results.put(record)
-                failed += "error" in record
-                say(f"{title}: {record.get('error') or experiment.headline(record)}", max(0, verbose - 1))
-                done.append((experiment.name, record))
-            del left[0]
-            show("", None, 1)
-            if not left or left[0][0] is not experiment:
-                experiment.close()
+    with _plan_progress(total, total - sum(map(len, open_cells)), verbose) as show:
+        for experiment, keys in zip(experiments, open_cells, strict=True):
+            for key in keys:
+                title = describe(experiment, key)
+                show(title, 0)
+                if experiment.is_open(key, rules):  # another seed may have shown that the method is slow
+                    record = key | _measured(experiment, key) | stamp()
+                    experiment.results.put(record)
+                    failed += "error" in record
+                    outcome = record.get("error") or f"{experiment.headline} {_short(record[experiment.headline])}"
+                    say(f"{title}: {outcome}", max(0, verbose - 1))
+                show("", 1)
+            experiment.close()
     return failed
 
 
@@ -110,26 +104,11 @@ def describe(experiment: Experiment, key: Record) -> str:
     return f"{experiment.name} {key['dataset']['name']}: {key['method']}{params}{length}, seed {key['seed']}"
 
 
-def seconds_left(done: Sequence[tuple[str, Record]], left: Sequence[tuple[str, Record]]) -> float | None:
-    """Seconds for the cells that are left, each as long as the done cells most like it took; None if none is done.
-
-    Parameters
-    ----------
-    done, left : name of the experiment and record, or key, of each cell
-    """
-    known: dict[tuple, list[float]] = {}
-    for name, record in done:
-        for kin in _kin(name, record):
-            known.setdefault(kin, []).append(record.get("seconds", 0.0))
-    if left and not done:
-        return None
-    return sum(float(np.mean(next(known[kin] for kin in _kin(*cell) if kin in known))) for cell in left)
-
-
-def _kin(name: str, key: Record) -> list[tuple]:
-    """Groups of cells that a cell belongs to, the narrowest first; the last one holds all cells."""
-    words = (name, key["dataset"]["name"], key["method"], key["n_bits"])
-    return [words[:n] for n in range(len(words), -1, -1)]
+def _short(value: Any) -> str:
+    """A number, or numbers by their names, for a line on the terminal."""
+    if isinstance(value, dict):
+        return ", ".join(f"@{name} {number:.4f}" for name, number in value.items())
+    return f"{value:.4g}"
 
 
 def _is_slow(key: Record, records: list[Record], limit: float | None) -> bool:
@@ -155,26 +134,23 @@ def _measured(experiment: Experiment, key: Record) -> Record:
 
 
 @contextlib.contextmanager
-def _plan_progress(total: int, done: int, verbose: int) -> Iterator[Callable[[str, float | None, int], None]]:
-    """Yield a function that shows the cell at work and the seconds left, and advances the bar by some cells."""
+def _plan_progress(total: int, done: int, verbose: int) -> Iterator[Callable[[str, int], None]]:
+    """Yield a function that shows the cell at work and advances the bar by some cells."""
     if not verbose or not sys.stderr.isatty():
-        yield lambda text, seconds, steps: None
+        yield lambda text, steps: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    texts = TextColumn("{task.fields[left]}"), TextColumn("{task.description}")
-    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), *texts)
-    with Progress(*columns, console=Console(stderr=True), refresh_per_second=2) as bar:
-        task = bar.add_task("", total=total, completed=done, left="")
-        yield lambda text, seconds, steps: bar.update(task, advance=steps, description=text, left=time_left(seconds))
-
-
-def time_left(seconds: float | None) -> str:
-    """Say how long it will take, in one unit."""
-    if seconds is None:
-        return "time left unknown"
-    for size, unit in ((3600, "h"), (60, "min")):
-        if seconds >= 1.5 * size:
-            return f"about {seconds / size:.0f} {unit} left"
-    return f"about {seconds:.0f} s left"
+    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    columns = (BarColumn(20), MofNCompleteColumn(), *times, TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), refresh_per_second=2, speed_estimate_period=MONTH) as bar:
+        task = bar.add_task("", total=total, completed=done)
+        yield lambda text, steps: bar.update(task, advance=steps, description=text)

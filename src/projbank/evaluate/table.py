@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from projbank.evaluate.results import Mean, Record
 
 SCORES = {"precision": "P", "recall": "R"}
 """What records hold, by labels or without, and how columns are headed."""
+WORK = ("training", "coding")
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One method at one length over all its seeds; without records that did not fail, there are no scores."""
 
     name: str
@@ -21,10 +20,6 @@ class Row:
     scores: dict[int, Mean]
     good: list[Record]
     failed: list[Record]
-
-    def mean(self, word: str) -> float:
-        """Mean over the seeds of a number of the records."""
-        return Mean.of([record[word] for record in self.good]).value
 
 
 def summarise(records: list[Record]) -> list[Row]:
@@ -35,25 +30,20 @@ def summarise(records: list[Record]) -> list[Row]:
         groups.setdefault(text, []).append(record)
     rows = []
     for group in groups.values():
-        rows.append(_row(group, score_of(records), ""))
-        if any("asymmetric" in record for record in group):
-            rows.append(_row(group, "asymmetric", " (asymmetric)"))
+        first, failed = group[0], [record for record in group if "error" in record]
+        params = "".join(f" {key}={value}" for key, value in first["params"].items())
+        for score, suffix in ((score_of(records), ""), ("asymmetric", " (asymmetric)")):
+            good = [record for record in group if score in record]
+            if good or not suffix:
+                ks = good[0][score] if good else ()
+                scores = {int(k): Mean.of([record[score][k] for record in good]) for k in ks}
+                rows.append(Row(first["method"] + suffix + params, first["n_bits"], scores, good, failed))
     return sorted(rows, key=lambda row: -next((mean.value for mean in row.scores.values()), -1.0))
 
 
 def score_of(records: list[Record]) -> str:
     """Whether records are of precision by labels, or of recall of the floats' neighbours."""
     return "recall" if any("recall" in record for record in records) else "precision"
-
-
-def _row(group: list[Record], score: str, suffix: str) -> Row:
-    first = group[0]
-    good = [record for record in group if score in record]
-    failed = [record for record in group if "error" in record]
-    ks = list(good[0][score]) if good else []
-    scores = {int(k): Mean.of([record[score][k] for record in good]) for k in ks}
-    params = "".join(f" {key}={value}" for key, value in first["params"].items())
-    return Row(first["method"] + suffix + params, first["n_bits"], scores, good, failed)
 
 
 def draw(rows: list[Row], title: str) -> Any:
@@ -74,7 +64,8 @@ def draw(rows: list[Row], title: str) -> Any:
             table.add_row(row.name, bits, *[""] * (len(ks) + 5), error)
             continue
         scores = [_with_spread(row.scores[k]) for k in ks]
-        times = [f"{row.mean('training_seconds'):.1f}", f"{1e6 * row.mean('coding_seconds'):.1f}"]
+        training, coding = (Mean.of([record[f"{work}_seconds"] for record in row.good]).value for work in WORK)
+        times = [f"{training:.1f}", f"{1e6 * coding:.1f}"]
         megabytes, code_bytes = f"{row.good[0]['model_bytes'] / 1e6:.2f}", str(row.good[0]["code_bytes"])
         note = f"{len(row.failed)} failed: {error}" if error else ""
         table.add_row(row.name, bits, code_bytes, *scores, *times, megabytes, str(len(row.good)), note)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,12 +27,39 @@ MAX_HELD_OUT = 2_000
 
 
 @dataclass(frozen=True)
-class RetrievalScorer:
-    """Precision after `k` results of held-out vectors, each searched for among the others (`retrieval_scorer`)."""
+class retrieval_scorer:  # noqa: N801 - it is used like scikit-learn's functions that make scorers
+    """A scorer for `GridSearchCV` and its kin: a callable (estimator, X, y=None) -> float.
+
+    The held-out vectors are coded, and each of them (or `n_queries` of them, evenly spread) is searched for among the
+    others. With labels the score is the share of the first `k` results that have the query's label. Without, it is the
+    share of them that are among the `k` nearest of the uncompressed vectors.
+
+    Parameters
+    ----------
+    k : results that count; lowered where fewer vectors are held out
+    n_queries : at most so many of the held-out vectors are searched for
+    asymmetric : compare the queries' margins with the others' bits
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from projbank import ProjectionBank
+    >>> from projbank.evaluate.tuning import retrieval_scorer
+    >>> X = np.random.default_rng(0).standard_normal((200, 64), dtype=np.float32)
+    >>> bank = ProjectionBank(n_bits=16, solver="paper", n_neighbors=10)
+    >>> search = GridSearchCV(bank, {"lam": [0.1, 10.0]}, scoring=retrieval_scorer(k=10), cv=3).fit(X)
+    >>> sorted(search.best_params_)
+    ['lam']
+    """
 
     k: int = 50
-    n_queries: int = 1000
-    asymmetric: bool = False
+    n_queries: int = field(default=1000, kw_only=True)
+    asymmetric: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_int("retrieval_scorer", "k", self.k, 1)
+        check_int("retrieval_scorer", "n_queries", self.n_queries, 1)
 
     def __call__(self, estimator: Any, X: Any, y: ArrayLike | None = None) -> float:
         """Score a fitted estimator on vectors X (n, D) that it has not seen, with labels y (n,) or none."""
@@ -57,36 +84,6 @@ class RetrievalScorer:
             margins = query_values(estimator, _rows(X, queries))
             return HammingIndex(codes, n_bits=margins.shape[1]).search(margins, k, n_jobs=n_jobs)[1]
         return HammingIndex(codes).search(codes[queries], k, n_jobs=n_jobs)[1]
-
-
-def retrieval_scorer(k: int = 50, *, n_queries: int = 1000, asymmetric: bool = False) -> RetrievalScorer:
-    """Make a scorer for `GridSearchCV` and its kin: a callable (estimator, X, y=None) -> float.
-
-    The held-out vectors are coded, and each of them (or `n_queries` of them, evenly spread) is searched for among the
-    others. With labels the score is the share of the first `k` results that have the query's label. Without, it is the
-    share of them that are among the `k` nearest of the uncompressed vectors.
-
-    Parameters
-    ----------
-    k : results that count; lowered where fewer vectors are held out
-    n_queries : at most so many of the held-out vectors are searched for
-    asymmetric : compare the queries' margins with the others' bits
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.model_selection import GridSearchCV
-    >>> from projbank import ProjectionBank
-    >>> from projbank.evaluate.tuning import retrieval_scorer
-    >>> X = np.random.default_rng(0).standard_normal((200, 64), dtype=np.float32)
-    >>> bank = ProjectionBank(n_bits=16, solver="paper", n_neighbors=10)
-    >>> search = GridSearchCV(bank, {"lam": [0.1, 10.0]}, scoring=retrieval_scorer(k=10), cv=3).fit(X)
-    >>> sorted(search.best_params_)
-    ['lam']
-    """
-    return RetrievalScorer(
-        check_int("retrieval_scorer", "k", k, 1), check_int("retrieval_scorer", "n_queries", n_queries, 1), asymmetric
-    )
 
 
 def without_self(ids: NDArray[np.int64], own: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -37,7 +37,7 @@ class Action(Experiment):
     folds : training and test rows of each given fold; none: five stratified folds are drawn
     """
 
-    name = "action"
+    name, headline = "action", "accuracy"
 
     def __init__(
         self,
@@ -76,10 +76,6 @@ class Action(Experiment):
             machine.fit(features[train], labels[train])
             accuracies.append(100 * float(machine.score(features[test], labels[test])))
         return sizes | {"accuracies": accuracies, "accuracy": float(np.mean(accuracies))}
-
-    def headline(self, record: Record) -> str:
-        """Mean accuracy."""
-        return f"{record['accuracy']:.2f} %"
 
     def close(self) -> None:
         """Let go of the rows."""

@@ -30,7 +30,7 @@ class Cost(SplitExperiment):
     Training uses `n_jobs` threads. The record says how busy the machine was: times of a busy machine are no measure.
     """
 
-    name = "cost"
+    name, headline = "cost", "coding_seconds"
     max_training = 2000
 
     def __init__(self, data: DataSet, *args: Any, n_queries: int | None = None, **settings: Any) -> None:
@@ -59,15 +59,11 @@ class Cost(SplitExperiment):
         seconds = {"training_seconds": training, "coding_seconds": min(turns) / len(self.queries), "load": load}
         return sizes_of(method) | seconds
 
-    def headline(self, record: Record) -> str:
-        """Training and coding time."""
-        return f"training {record['training_seconds']:.1f} s, coding {1e3 * record['coding_seconds']:.3f} ms"
-
 
 class PrecisionRecallCurves(SplitExperiment):
     """Rank the whole gallery for every query; a record keeps the curve at some 60 ranks, close together at first."""
 
-    name = "pr-curves"
+    name, headline = "pr-curves", "area"
 
     def measure(self, key: Record) -> Record:
         """Ranks, and precision and recall after them; area under the whole curve."""
@@ -87,10 +83,6 @@ class PrecisionRecallCurves(SplitExperiment):
             "area": curve.area,
         }
 
-    def headline(self, record: Record) -> str:
-        """Area under the curve."""
-        return f"area {record['area']:.4f}"
-
 
 class PairError(SplitExperiment):
     """Share of the N^2 pairs of training vectors that a bit puts on the wrong side, averaged over bits.
@@ -100,7 +92,7 @@ class PairError(SplitExperiment):
     for most pairs are negative and half of the pairs must fall on one side.
     """
 
-    name = "pair-error"
+    name, headline = "pair-error", "pair_error"
     max_training = 2000
 
     def protocol(self) -> Record:
@@ -124,7 +116,3 @@ class PairError(SplitExperiment):
             "least": float(errors.min()),
             "positive_share": graph.nnz / len(X) ** 2,
         }
-
-    def headline(self, record: Record) -> str:
-        """Mean error."""
-        return f"pair error {record['pair_error']:.4f}"

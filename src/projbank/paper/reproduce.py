@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from projbank.evaluate.data import DataSet, split_sizes
 from projbank.evaluate.results import ResultFile
@@ -42,114 +42,69 @@ class Settings:
     n_jobs: int | None = None
 
 
-@dataclass(frozen=True)
-class Job:
-    """One protocol on one data set, with its methods, lengths and seeds settled."""
+class Job(NamedTuple):
+    """What the cells of a protocol follow from: methods, lengths, their parameters, and the number to learn from."""
 
-    name: str
-    files: SetFiles
-    data: DataSet
-    main_results: ResultFile
-    methods: tuple[str, ...]
-    bits: tuple[int, ...]
-    seeds: range
-    settings: Settings
-
-    def cells(self, *, original: bool = True) -> list[Cell]:
-        """All methods at all lengths."""
-        return list_cells([ORIGINAL] * original + list(self.methods), self.bits, self.settings.params)
-
-    def build(self, kind: Callable[..., Experiment], cells: Sequence[Cell], **more: Any) -> Experiment:
-        """Make an experiment of these cells; apart from the main file's own, results go to a file of the protocol."""
-        results = self.main_results
-        if self.name not in ("retrieval", "code-length"):
-            assert results.path is not None
-            results = ResultFile(results.path.with_suffix(f".{self.name}.json"), borrow=[results])
-        return kind(self.data, cells, results, seeds=self.seeds, n_jobs=self.settings.n_jobs, **more)
-
-    @property
-    def sizes(self) -> dict[str, int | None]:
-        """Numbers of queries and training vectors."""
-        n_queries = self.files.n_queries(self.data.vectors.shape[0])
-        return {"n_queries": n_queries, "n_train": self.settings.train or self.files.train}
+    methods: Sequence[str]
+    bits: Sequence[int]
+    params: Mapping[str, Mapping[str, Any]]
+    n_train: int
 
 
-def _precision(job: Job, cells: Sequence[Cell]) -> Experiment:
-    ks = [k for k in KS if k <= job.data.vectors.shape[0] - (job.sizes["n_queries"] or 0)]
-    return job.build(Retrieval, cells, ks=ks, asymmetric=True, name=job.name, **job.sizes)
+def _with_floats(job: Job) -> list[Cell]:
+    return list_cells([ORIGINAL, *job.methods], job.bits, job.params)
 
 
-def _retrieval(job: Job) -> Experiment:
-    return _precision(job, job.cells())
+def _codes_only(job: Job) -> list[Cell]:
+    return list_cells(job.methods, job.bits, job.params)
 
 
-def _soft(job: Job) -> Experiment:
+def _soft(job: Job) -> list[Cell]:
     """Hard groups beside soft ones: k-means for the paper's banks, learnt ones for the joint bank."""
     cells: list[Cell] = []
-    for n_bits in job.bits:
-        for name in job.methods:
-            given = dict(job.settings.params.get(name, {}))
-            hard = given | ({"grouping": "learnt"} if name == "joint" else {})  # its own choice may be soft
-            if "grouping" in METHODS[name]().get_params():
-                cells += [(name, n_bits, hard), (name, n_bits, given | {"grouping": "soft"})]
-    return _precision(job, cells)
+    for name in [name for name in job.methods if "grouping" in METHODS[name]().get_params()]:
+        given = job.params.get(name, {})
+        hard = {**given, "grouping": "learnt"} if name == "joint" else given  # its own choice may be soft
+        cells += [(name, n, params) for n in job.bits for params in (hard, {**given, "grouping": "soft"})]
+    return cells
 
 
-def _sensitivity(job: Job) -> Experiment:
-    """Precision against lambda, and of kernel banks against the number of basis samples, up to all training vectors."""
+def _sensitivity(job: Job) -> list[Cell]:
+    """Values of lambda, and for kernel banks numbers of basis samples, up to all training vectors."""
     cells: list[Cell] = []
-    _, n_train = split_sizes(job.data.vectors.shape[0], job.sizes["n_queries"], job.sizes["n_train"])
-    sizes = sorted({min(size, n_train) for size in BASIS_SIZES})
+    sizes = sorted({min(size, job.n_train) for size in BASIS_SIZES})
     for name in job.methods:
-        given, known = job.settings.params.get(name, {}), METHODS[name]().get_params()
+        given, known = job.params.get(name, {}), METHODS[name]().get_params()
         for word, values in (("lam", LAMBDAS), ("n_basis", sizes)):
             if word in known:
-                cells += [(name, n_bits, {**given, word: value}) for n_bits in job.bits for value in values]
-    return _precision(job, cells)
+                cells += [(name, n, {**given, word: value}) for n in job.bits for value in values]
+    return cells
 
 
-def _action(job: Job) -> Experiment:
-    return job.build(Action, job.cells(), folds=job.files.fold_rows(job.data.vectors.shape[0]))
+class Protocol(NamedTuple):
+    """A table or figure: experiment, methods (none: all), lengths as D / bits, number of seeds, and the cells."""
 
-
-@dataclass(frozen=True)
-class Protocol:
-    """A table or figure: methods (none: all), lengths as D / bits, number of seeds, and how its experiment is made."""
-
-    build: Callable[[Job], Experiment]
+    kind: Callable[..., Experiment]
     methods: tuple[str, ...]
     ratios: tuple[int, ...]
     seeds: int
+    cells: Callable[[Job], list[Cell]] = _with_floats
 
 
-PROTOCOLS: dict[str, Protocol] = {
-    "retrieval": Protocol(_retrieval, (), (64, 32, 16, 8), 5),
-    "cost": Protocol(
-        lambda job: job.build(Cost, job.cells(original=False), n_train=job.sizes["n_train"]),
-        ("rr", "rr+pq", "lsh", "bpbc", "cbe", "bpb", "kbpb-rbf", "joint"),
-        (20, 16, 10, 8),
-        1,
-    ),
-    "action": Protocol(
-        _action,
-        (*(name for name in PAPER_METHODS if name not in ("kmeans+itq", "randst+bpb")), "joint"),
-        (20, 15, 10, 8),
-        3,
-    ),
-    "code-length": Protocol(_retrieval, ("itq", "bpbc", "bpb", "joint"), (64, 32, 16, 8), 5),
-    "pair-error": Protocol(
-        lambda job: job.build(PairError, job.cells(), **job.sizes),
-        ("bpb", "randst+bpb", "joint"),
-        (64, 32, 16, 8, 4, 2),
-        3,
-    ),
-    "soft": Protocol(_soft, ("bpb", "kbpb-rbf"), (64, 32, 16, 8, 4, 2, 1), 3),
-    "pr-curves": Protocol(
-        lambda job: job.build(PrecisionRecallCurves, job.cells(), **job.sizes), (*PAPER_METHODS, "joint"), (8,), 3
-    ),
-    "sensitivity": Protocol(_sensitivity, ("bpb", "kbpb-rbf"), (10,), 3),
+_COST = ("rr", "rr+pq", "lsh", "bpbc", "cbe", "bpb", "kbpb-rbf", "joint")
+_ACTION = (*(name for name in PAPER_METHODS if name not in ("kmeans+itq", "randst+bpb")), "joint")
+PROTOCOLS = {
+    "retrieval": Protocol(Retrieval, (), (64, 32, 16, 8), 5),
+    "cost": Protocol(Cost, _COST, (20, 16, 10, 8), 1, _codes_only),
+    "action": Protocol(Action, _ACTION, (20, 15, 10, 8), 3),
+    "code-length": Protocol(Retrieval, ("itq", "bpbc", "bpb", "joint"), (64, 32, 16, 8), 5),
+    "pair-error": Protocol(PairError, ("bpb", "randst+bpb", "joint"), (64, 32, 16, 8, 4, 2), 3),
+    "soft": Protocol(Retrieval, ("bpb", "kbpb-rbf"), (64, 32, 16, 8, 4, 2, 1), 3, _soft),
+    "pr-curves": Protocol(PrecisionRecallCurves, (*PAPER_METHODS, "joint"), (8,), 3),
+    "sensitivity": Protocol(Retrieval, ("bpb", "kbpb-rbf"), (10,), 3, _sensitivity),
 }
 """What `projbank reproduce` knows."""
+IN_MAIN_FILE = ("retrieval", "code-length")
 
 
 def plan(sets: Sequence[SetFiles], names: Sequence[str], out: Path, settings: Settings) -> list[Experiment]:
@@ -162,23 +117,32 @@ def plan(sets: Sequence[SetFiles], names: Sequence[str], out: Path, settings: Se
     (out / "results").mkdir(parents=True, exist_ok=True)
     experiments = []
     for files, data in opened:
-        main_results = ResultFile(out / "results" / f"{files.name}.json")
+        main = ResultFile(out / "results" / f"{files.name}.json")
         has_folds = files.split is not None or files.folds is not None
         for name in files.only or names:
-            if name not in names or (name == "action" and not (has_folds or files.only or list(names) == [name])):
-                continue
-            protocol = PROTOCOLS[name]
-            dimensions = data.vectors.shape[1]
-            lengths = sorted({max(1, dimensions // ratio) for ratio in settings.ratios or protocol.ratios})
-            bits = lengths[-settings.n_lengths :] if settings.n_lengths else lengths
-            methods = settings.methods or protocol.methods or tuple(METHODS)
-            seeds = range(settings.seeds or protocol.seeds)
-            experiment = protocol.build(Job(name, files, data, main_results, methods, tuple(bits), seeds, settings))
-            if experiment.plan:
-                experiments.append(experiment)
+            if name in names and (name != "action" or has_folds or files.only or list(names) == [name]):
+                own = None if name in IN_MAIN_FILE else out / "results" / f"{files.name}.{name}.json"
+                results = main if own is None else ResultFile(own, borrow=[main])
+                experiments.append(_experiment(name, files, data, results, settings))
     for files, data in opened:
         note_set(out, files, data)  # only of what could be planned
-    return experiments
+    return [experiment for experiment in experiments if experiment.plan]
+
+
+def _experiment(name: str, files: SetFiles, data: DataSet, results: ResultFile, settings: Settings) -> Experiment:
+    protocol, (n_rows, dimensions) = PROTOCOLS[name], data.vectors.shape
+    lengths = sorted({max(1, dimensions // ratio) for ratio in settings.ratios or protocol.ratios})
+    bits = lengths[-settings.n_lengths :] if settings.n_lengths else lengths
+    methods = settings.methods or protocol.methods or tuple(METHODS)
+    n_queries, n_train = files.n_queries(n_rows), settings.train or files.train
+    cells = protocol.cells(Job(methods, bits, settings.params, split_sizes(n_rows, n_queries, n_train)[1]))
+    more: dict[str, Any] = {"n_queries": n_queries, "n_train": n_train}
+    if protocol.kind is Action:
+        more = {"folds": files.fold_rows(n_rows)}
+    elif protocol.kind is Retrieval:
+        more |= {"ks": [k for k in KS if k <= n_rows - n_queries], "asymmetric": True, "name": name}
+    seeds = range(settings.seeds or protocol.seeds)
+    return protocol.kind(data, cells, results, seeds=seeds, n_jobs=settings.n_jobs, **more)
 
 
 def prepare(files: SetFiles, folder: Path, n_jobs: int | None, verbose: int) -> SetFiles:

@@ -59,9 +59,7 @@ class SetFiles:
 
     def n_queries(self, n_rows: int) -> int:
         """Queries of a split: 1,000 as in the paper, a tenth of small sets."""
-        if self.queries is not None:
-            return self.queries
-        return N_QUERIES if n_rows >= SMALL_SET else max(1, n_rows // 10)
+        return self.queries or (N_QUERIES if n_rows >= SMALL_SET else max(1, n_rows // 10))
 
     def fold_rows(self, n_rows: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Training and test rows of each given fold; none where the set names neither a split nor lists of folds."""
@@ -127,7 +125,7 @@ def read_sets(paths: Iterable[Path]) -> list[SetFiles]:
 def _read_toml(path: Path) -> list[SetFiles]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ValueError(f"{path}: not a TOML file ({error}).") from error
     if not content:
         raise ValueError(f"{path}: names no data set.")
@@ -169,8 +167,6 @@ def read_notes(folder: Path) -> dict[str, dict[str, Any]]:
         return {}
     try:
         notes = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        return {name: dict(note) for name, note in notes.items()}
+    except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: damaged ({error}); remove it and run `projbank reproduce` again.") from error
-    if not isinstance(notes, dict) or not all(isinstance(note, dict) for note in notes.values()):
-        raise ValueError(f"{path}: not the notes of `projbank reproduce`; remove it.")
-    return notes

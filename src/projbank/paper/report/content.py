@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from math import floor, log10
-from typing import Any
+from typing import Any, NamedTuple
 
 from projbank.evaluate.results import Mean
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """Text of a cell, the number it is sorted by, whether it is the best of its column, and of how many seeds."""
 
     text: str
@@ -20,8 +18,7 @@ class Cell:
     n: int = 1
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """Heading of a column, a second line under it, and whether it holds the paper's figures."""
 
     title: str
@@ -29,8 +26,7 @@ class Column:
     paper: bool = False
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table; its name is unique in a report. Cells of `prose` wrap, those of numbers do not."""
 
     name: str
@@ -41,8 +37,7 @@ class Table:
     prose: bool = False
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A plot; `draw` fills a matplotlib figure. The title says what is to be seen; the name serves as file name."""
 
     name: str
@@ -50,8 +45,7 @@ class Figure:
     draw: Callable[[Any], None]
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A headed part of the report."""
 
     name: str
@@ -93,5 +87,5 @@ def mark_best(rows: list[list[Cell]], among: list[bool], *, lowest: bool = False
         if len(values) > 1:
             best = min(values) if lowest else max(values)
             for value, i in several or cells:
-                marked[i][j] = replace(marked[i][j], best=value == best)
+                marked[i][j] = marked[i][j]._replace(best=value == best)
     return marked

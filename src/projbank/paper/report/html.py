@@ -1,21 +1,45 @@
-"""The report as one HTML file that needs nothing else: styles, script and plots stand inside."""
+"""The report as one HTML file that needs nothing else: styles, script and plots stand inside; plots as files, too."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
+from pathlib import Path
 
+from projbank.files import atomic_path
+from projbank.paper.report import plots, sections
 from projbank.paper.report.content import Cell, Column, Figure, Section, Table
 
 TITLE = "Projection banks, measured again"
 OUTCOMES = ("agrees", "differs", "open")
 
 
-def page(sections: Sequence[Section], drawn: Mapping[str, str]) -> str:
+def write_report(folder: Path) -> Path:
+    """Draw `report.html`, and every plot as PNG and SVG under `plots/`; returns the page's path.
+
+    Only the results that `projbank reproduce` left in the folder are read, nothing is measured.
+    """
+    parts = sections.build(folder)
+    (folder / "plots").mkdir(exist_ok=True)
+    drawn = {}
+    for figure in [part for section in parts for part in section.parts if isinstance(part, Figure)]:
+        drawn[figure.name], svg, png = plots.render(figure)
+        _write(folder / "plots" / f"{figure.name}.png", png)
+        _write(folder / "plots" / f"{figure.name}.svg", svg)
+    _write(folder / "report.html", page(parts, drawn).encode())
+    return folder / "report.html"
+
+
+def _write(path: Path, content: bytes) -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def page(parts: Sequence[Section], drawn: Mapping[str, str]) -> str:
     """The whole page; `drawn` has the SVG element of each figure by its name."""
-    links = "".join(f'<li><a href="#{_id(s.name)}">{escape(s.title)}</a></li>' for s in sections)
-    body = "".join(_section(section, drawn) for section in sections)
+    links = "".join(f'<li><a href="#{_id(s.name)}">{escape(s.title)}</a></li>' for s in parts)
+    body = "".join(_section(section, drawn) for section in parts)
     files = resources.files("projbank.paper.report")
     style, script = (files.joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     return (

@@ -35,5 +35,14 @@ def accuracy(kind: str, method: str, ratio: float) -> float | None:
     return _at(ACTION.get(method), 3 * (kind == "vlad") + ACTION_RATIOS.index(int(ratio)))
 
 
+def figure(protocol: str, word: str, method: str, ratio: float) -> float | None:
+    """What the paper prints for Fisher vectors (Flickr 1M at 50 results, UCF101) under a word of our records."""
+    if protocol == "cost":
+        return cost({"coding_seconds": "coding ms", "training_seconds": "training s"}[word], method, ratio)
+    if protocol == "action":
+        return accuracy("fv", method, ratio)
+    return None if protocol else precision("Flickr 1M", "fv", method, 50, ratio)
+
+
 def _at(values: list[float] | None, position: int) -> float | None:
     return values[position] if values and position < len(values) else None

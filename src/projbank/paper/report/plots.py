@@ -6,7 +6,7 @@ import io
 import re
 from collections.abc import Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -146,16 +146,8 @@ def _nearly_square(n: int) -> int:
     return next((i for i in range(root, root // 2, -1) if n % i == 0), root)
 
 
-class Drawn(NamedTuple):
-    """A plot as an SVG element for a page, as an SVG file and as a PNG file."""
-
-    element: str
-    svg: bytes
-    png: bytes
-
-
-def render(figure: Figure) -> Drawn:
-    """Draw a plot once and save it in all forms.
+def render(figure: Figure) -> tuple[str, bytes, bytes]:
+    """Draw a plot once; returns an SVG element for a page, an SVG file and a PNG file.
 
     Text and axes of the element take the colour of the page around it; files have black ones, PNG on white.
     """
@@ -186,7 +178,7 @@ def render(figure: Figure) -> Drawn:
         canvas.set_layout_engine("none")  # the places found for the first form serve the second
         canvas.savefig(svg, format="svg", transparent=True, metadata={"Date": None})
     text = svg.getvalue().decode()
-    return Drawn(_as_element(text, figure.title), text.replace(INK, "#000000").encode(), png.getvalue())
+    return _as_element(text, figure.title), text.replace(INK, "#000000").encode(), png.getvalue()
 
 
 def _as_element(text: str, title: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from projbank.paper.report import paper
@@ -19,10 +20,9 @@ class Measure(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A statement, and the order of figures that it claims.
+    """A statement, and the order of figures that it claims: each before a ">" is at least (1 - slack) of each after it.
 
-    `order` lists methods from the highest figure down: each of those before a ">" has at least (1 - slack) of the
-    figure of each of those after it. "@16" stands for D/16, "@shortest" for the shortest codes; else it is the longest.
+    A method may be at some length: "@16" is D/16, "@shortest" the shortest codes measured; the longest if not given.
     """
 
     text: str
@@ -32,12 +32,10 @@ class Statement(NamedTuple):
 
 
 CODING, TRAINING = Measure("cost", "coding_seconds", 1e3), Measure("cost", "training_seconds")
-SVM, PAIRS, SOFT, VARIED = (
-    *(Measure("action", "accuracy"), Measure("pair-error", "pair_error")),
-    *(Measure("soft"), Measure("sensitivity")),
-)
+SVM, PAIRS = Measure("action", "accuracy"), Measure("pair-error", "pair_error")
+SOFT, VARIED = Measure("soft"), Measure("sensitivity")
 LAM = "{0} lam=1.0 > {0} lam=0.001, {0} lam=0.01, {0} lam=0.1, {0} lam=10.0, {0} lam=100.0"
-STABLE = "kbpb-rbf n_basis=1000 > kbpb-rbf n_basis=1500"
+N = "kbpb-rbf n_basis=1000 > kbpb-rbf n_basis=1500"
 STATEMENTS = (
     Statement("BPB keeps the precision of the uncompressed vectors.", "bpb > original"),
     Statement("BPB is level with CBE and above all other binary methods.", "bpb > cbe, bpbc, lsh, sph, sign, alpha0"),
@@ -58,7 +56,7 @@ STATEMENTS = (
     Statement("Towards D bits, soft groups hold and hard ones fail.", "bpb grouping=soft > bpb", SOFT, 0),
     Statement("Lambda is best around 1 (BPB).", LAM.format("bpb"), VARIED),
     Statement("Lambda is best around 1 (KBPB, RBF).", LAM.format("kbpb-rbf"), VARIED),
-    Statement("From 1,000 basis samples on, precision is stable.", STABLE, VARIED, 0.03),
+    Statement("From 1,000 basis samples on, precision is stable.", N, VARIED, 0.03),
 )
 
 
@@ -71,9 +69,9 @@ def statements_table(sets: list[SetInfo]) -> Table:
         rows.append([Cell(said.text), rule, theirs, *(Cell(check(said, one)) for one in sets)])
     columns = [Column("the paper says"), Column("that is"), Column("figures", "Fisher vectors", paper=True)]
     notes = [
-        "Precision at 50 unless another unit is given; the longest codes measured unless a length is given.",
+        "Precision at 50, or what is named, of the longest codes measured where no length is given.",
         "agrees: each figure before a > is at least as large as each after it, less the per cent in brackets. "
-        "open: something was not measured. Toy sets only have figures.",
+        "open: something was not measured. Toy sets have figures only.",
     ]
     columns += [Column(one.title) for one in sets]
     return Table("statements", "The paper's statements", columns, rows, notes, prose=True)
@@ -88,31 +86,21 @@ def check(said: Statement, one: SetInfo) -> str:
     common = set.intersection(*seeds) if seeds else None
     means = {name: one.mean(*place, words, protocol, common) for name, place in places.items()}
     found = {name: scale * mean.value for name, mean in means.items() if mean is not None}
-    levels = [[found[name] for name in level if name in found] for level in _levels(said)]
-    outcome = "open"
-    if all(levels):
-        holds = all(min(upper) >= (1 - said.slack) * max(lower) for upper, lower in itertools.pairwise(levels))
-        outcome = "agrees" if holds else "differs"
     listed = _list(said, found) or "not measured"
-    return listed if one.toy or not found else f"{outcome}: {listed}"
+    if one.toy or not found:
+        return listed
+    levels = [[found[name] for name in level if name in found] for level in _levels(said)]
+    if not all(levels):
+        return f"open: {listed}"
+    holds = all(min(upper) >= (1 - said.slack) * max(lower) for upper, lower in itertools.pairwise(levels))
+    return f"{'agrees' if holds else 'differs'}: {listed}"
 
 
 def _paper(said: Statement) -> dict[str, float]:
-    """The paper's figures of Fisher vectors, as far as it prints them."""
+    """The paper's figures, as far as it prints them."""
     protocol, word, _ = said.measure
-    ratios = {"": paper.RATIOS, "action": paper.ACTION_RATIOS, "cost": paper.COST_RATIOS}.get(protocol, ())
-    found = {}
-    for name in itertools.chain(*_levels(said)):
-        method, ratio = _place(name, list(ratios))
-        if ratio in ratios and protocol == "cost":
-            found[name] = paper.cost("coding ms" if word.startswith("coding") else "training s", method, ratio)
-        elif ratio in ratios:
-            at = (
-                paper.accuracy("fv", method, ratio)
-                if protocol
-                else paper.precision("Flickr 1M", "fv", method, 50, ratio)
-            )
-            found[name] = at
+    ratios = {"": paper.RATIOS, "cost": paper.COST_RATIOS, "action": paper.ACTION_RATIOS}.get(protocol, (1,))
+    found = {name: paper.figure(protocol, word, *_place(name, ratios)) for level in _levels(said) for name in level}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -120,10 +108,10 @@ def _levels(said: Statement) -> list[list[str]]:
     return [level.split(", ") for level in said.order.split(" > ")]
 
 
-def _place(name: str, ratios: list[int]) -> tuple[str, int | None]:
+def _place(name: str, ratios: Sequence[int]) -> tuple[str, int]:
     """Method and D / bits."""
     method, _, length = name.partition("@")
-    return method, int(length) if length.isdigit() else (max if length else min)(ratios, default=None)
+    return method, int(length) if length.isdigit() else (max if length else min)(ratios, default=1)
 
 
 def _name(name: str) -> str:

@@ -65,13 +65,18 @@ class SetInfo:
     """A data set and its records, by protocol ("" is retrieval); the method of a variant is named with parameters."""
 
     name: str
-    title: str
-    kind: str
     n_vectors: int
     dimensions: int
-    classes: int
+    title: str
+    kind: str = ""
+    classes: int = 0
     toy: bool = False
     records: dict[str, list[Record]] = field(default_factory=dict)
+
+    def describe(self) -> str:
+        """Size of the data set."""
+        classes = f", {self.classes} classes" if self.classes else ""
+        return f"{self.n_vectors:,} vectors of {self.dimensions:,} dimensions{classes}"
 
     def good(self, protocol: str = "") -> list[Record]:
         """Records that did not fail."""
@@ -106,10 +111,6 @@ class SetInfo:
         records = [r for r in self.at(method, ratio, protocol) if not seeds or r["seed"] in seeds]
         values = [value for record in records if (value := _value(record, words)) is not None]
         return Mean.of(values) if values else None
-
-    def least(self, method: str, ratio: int | None, word: str) -> float | None:
-        """Bytes or seconds, the least of all seeds: what other work on the machine added is no cost."""
-        return min((record[word] for record in self.at(method, ratio, "cost")), default=None)
 
     def lines(self, protocol: str, words: Iterable[str], x: Callable[[Record], Any] = lambda r: r["n_bits"]) -> Lines:
         """Means over seeds by method and length, or by another number of a record; records without it are left out."""
@@ -155,11 +156,10 @@ def read_study(folder: Path) -> list[SetInfo]:
         suffix = path.stem.partition(".")[2]  # soft and sensitivity are retrieval with other parameters
         for record in read_results(path):
             if "truth" not in record["protocol"]:  # recall without labels is not of the paper
-                data = record["dataset"]
-                note = {"title": data["name"], "kind": "", "classes": 0} | notes.get(data["name"], {})
-                size = {"n_vectors": data["vectors"], "dimensions": data["dimensions"], "toy": note.get("toy", False)}
-                words = {word: note[word] for word in ("title", "kind", "classes")}
-                one = sets.setdefault(data["name"], SetInfo(data["name"], **words, **size))
+                name, size = record["dataset"]["name"], (record["dataset"]["vectors"], record["dataset"]["dimensions"])
+                note = {"title": name, "kind": "", "classes": 0, "toy": False} | notes.get(name, {})
+                words = {word: note[word] for word in ("title", "kind", "classes", "toy")}
+                one = sets.setdefault(name, SetInfo(name, *size, **words))
                 one.records.setdefault(record["protocol"].get("experiment", suffix), []).append(record)
     for one in sets.values():
         one.records = {protocol: _comparable(records) for protocol, records in one.records.items()}

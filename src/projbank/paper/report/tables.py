@@ -2,54 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from projbank.evaluate.results import Record
 from projbank.paper.report import paper
 from projbank.paper.report.content import Cell, Column, Table, decimal, mark_best, number, three_digits, with_spread
 from projbank.paper.report.study import REAL_METHODS, SetInfo, method_name, order_of
 
 BEST = (
-    "Bold: the best of the binary methods whose length can be chosen; one seed does not count beside means of several."
+    "Mean ± standard deviation over seeds; * one seed. Bold: the best of the binary methods whose length can be "
+    "chosen; one seed does not count beside means of several."
 )
+REAL_NUMBERS = "PCA, PKA and RR give as many real numbers as others give bits, so their codes are 32 times as long."
 COSTS = {
     "storage MB": ("model_bytes", 1e-6),
     "training s": ("training_seconds", 1.0),
     "coding ms": ("coding_seconds", 1e3),
 }
 """What records call a measure of cost, and its unit."""
-REAL_NUMBERS = "PCA, PKA and RR give as many real numbers as others give bits, so their codes are 32 times as long."
-
-Beside = list[tuple[Column, Callable[..., float | None]]]
-"""Columns of the paper's figures, and the figure of each method."""
 
 
 def retrieval_table(one: SetInfo, k: int, score: str = "precision") -> Table:
     """Precision after k results: methods by lengths, then the paper's figures at the lengths that both have."""
-    asymmetric = score == "asymmetric"
-    shared = [r for r in one.ratios() if not asymmetric and paper.precision("Flickr 1M", one.kind, "bpb", k, r)]
-    beside: Beside = [
-        (Column(f"D/{ratio}", source, paper=True), partial(paper.precision, source, one.kind, k=k, ratio=ratio))
-        for source in paper.RETRIEVAL
-        for ratio in shared
-    ]
-    notes = [_sizes(one), *([] if asymmetric else [REAL_NUMBERS]), BEST]
+    asymmetric, sizes = score == "asymmetric", one.records[""][0]["protocol"]
+    data = (
+        f"{one.describe()}; {sizes['queries']:,} random queries, {one.n_vectors - sizes['queries']:,} in the gallery, "
+        f"{sizes['training']:,} of them for training."
+    )
+    known = (
+        {} if asymmetric else {source: partial(paper.precision, source, one.kind, k=k) for source in paper.RETRIEVAL}
+    )
     title = f"{one.title}: precision at {k}{' with real-valued queries (asymmetric)' if asymmetric else ''}"
-    ours = _means(one, "", (score, str(k)))
-    return _by_length(one, f"p{k}{'-asymmetric' if asymmetric else ''}", title, "", ours, beside, notes)
+    notes = [data, *([] if asymmetric else [REAL_NUMBERS]), BEST]
+    return _by_length(one, f"p{k}-{score}", title, "", _means(one, "", (score, str(k))), known, notes)
 
 
 def cost_table(one: SetInfo, what: str) -> Table:
-    """One measure of cost by method and length, ours and the paper's; lower is better."""
+    """One measure of cost by method and length, ours and the paper's; lower is better.
+
+    Of all seeds the least counts: what other work on the machine added is no cost.
+    """
     word, scale = COSTS[what]
 
     def ours(method: str, ratio: int) -> Cell:
-        least = one.least(method, ratio, word)
-        return number(None if least is None else scale * least, three_digits)
+        values = [scale * record[word] for record in one.at(method, ratio, "cost")]
+        return number(min(values, default=None), three_digits)
 
-    shared = [ratio for ratio in one.ratios("cost") if ratio in paper.COST_RATIOS]
-    beside: Beside = [(Column(f"D/{r}", "64,000-d", paper=True), partial(paper.cost, what, ratio=r)) for r in shared]
     protocol = one.records["cost"][0]["protocol"]
     loads = [record["load"] for record in one.good("cost") if record.get("load") is not None]
     busy = f" The machine's load was {min(loads):.1f} to {max(loads):.1f} meanwhile." if loads else ""
@@ -58,31 +56,26 @@ def cost_table(one: SetInfo, what: str) -> Table:
         "training s": f"{protocol['training']:,} training vectors here, 150,000 in the paper.{busy}",
         "coding ms": f"One vector, on one thread, in a batch of {protocol['coded']}.{busy}",
     }
+    known = {"64,000-d": partial(paper.cost, what)}
     name, title = f"cost-{what.partition(' ')[0]}", f"{one.title}: {what}"
-    return _by_length(one, name, title, "cost", ours, beside, [notes[what]], write=three_digits, lowest=True)
+    return _by_length(one, name, title, "cost", ours, known, [notes[what]], write=three_digits, lowest=True)
 
 
 def action_table(one: SetInfo) -> Table:
     """Accuracy of a linear SVM in per cent."""
-    kind = one.kind or "fv"
-    shared = [ratio for ratio in one.ratios("action") if ratio in paper.ACTION_RATIOS]
-    where = f"UCF101, {kind.upper()}"
-    beside: Beside = [(Column(f"D/{r}", where, paper=True), partial(paper.accuracy, kind, ratio=r)) for r in shared]
-    protocol = one.records["action"][0]["protocol"]
-    sizes = protocol.get("fold_sizes")
-    each = f" ({sizes[0][0]:,} for training, {sizes[0][1]:,} for testing)" if sizes else ""
-    data = f"{one.n_vectors:,} vectors of {one.dimensions:,} dimensions, folds: {protocol['folds']}{each}"
-    title = f"{one.title}: accuracy of a linear SVM in per cent"
-    ours, one_digit = _means(one, "action", ("accuracy",), 1), partial(decimal, digits=1)
-    return _by_length(
-        one, "action", title, "action", ours, beside, [f"{data}; {protocol['svm']}.", BEST], write=one_digit
-    )
+    kind, protocol = one.kind or "fv", one.records["action"][0]["protocol"]
+    (train, test), *_ = protocol.get("fold_sizes", [(0, 0)])
+    each = f" ({train:,} for training, {test:,} for testing)" if train else ""
+    notes = [f"{one.describe()}, folds: {protocol['folds']}{each}; {protocol['svm']}.", BEST]
+    known, write = {f"UCF101, {kind.upper()}": partial(paper.accuracy, kind)}, partial(decimal, digits=1)
+    title, ours = f"{one.title}: accuracy of a linear SVM in per cent", _means(one, "action", ("accuracy",), 1)
+    return _by_length(one, "action", title, "action", ours, known, notes, write=write)
 
 
 def area_table(one: SetInfo) -> Table:
     """Areas under the precision-recall curves."""
     title = f"{one.title}: area under the precision-recall curve"
-    return _by_length(one, "area", title, "pr-curves", _means(one, "pr-curves", ("area",)), [], [BEST])
+    return _by_length(one, "area", title, "pr-curves", _means(one, "pr-curves", ("area",)), {}, [BEST])
 
 
 def failures(one: SetInfo, protocol: str) -> list[str]:
@@ -103,58 +96,30 @@ def _by_length(
     title: str,
     protocol: str,
     ours: Callable[[str, int], Cell],
-    beside: Beside,
+    known: Mapping[str, Callable[..., float | None]],
     notes: Iterable[str],
     *,
     write: Callable[[float], str] = decimal,
     lowest: bool = False,
 ) -> Table:
-    """Methods by lengths, the paper's figures beside; rows without any number are left out."""
+    """Methods by lengths, with the paper's figures (`known`, by their source); rows without any number are left out."""
     ratios = one.ratios(protocol)
+    beside = [(source, look, r) for source, look in known.items() for r in ratios if look(method="bpb", ratio=r)]
     theirs = paper.RETRIEVAL["Flickr 1M"] if beside and protocol == "" else ()
     rows, competing = [], []
     for method in sorted({*one.methods(protocol), *theirs}, key=order_of):
-        records = [record for record in one.good(protocol) if record["method"] == method]
         cells = [ours(method, ratio) for ratio in ratios]
-        cells += [number(look(method=method), write) for _, look in beside]
+        cells += [number(look(method=method, ratio=ratio), write) for _, look, ratio in beside]
         if any(cell.value is not None for cell in cells):
-            rows.append([Cell(_with_length(method, records)), *cells])
-            free = not records or records[0]["n_bits"] is not None
-            competing.append(lowest or (free and method not in REAL_METHODS))
+            bits = [record.get("bits") for record in one.at(method, None, protocol)]  # of a length that can't be chosen
+            length = f" ({bits[0]:,} bits)" if bits and bits[0] and method != "original" else ""
+            rows.append([Cell(method_name(method) + length), *cells])
+            competing.append(lowest or (not bits and method not in REAL_METHODS))
     columns = [Column("method"), *(Column(f"D/{ratio}", f"{one.dimensions // ratio:,} bits") for ratio in ratios)]
-    counts = {cell.n for row in rows for cell in row[1 : 1 + len(ratios)] if cell.value is not None}
-    return Table(
-        f"{one.name}-{name}",
-        title,
-        columns + [column for column, _ in beside],
-        mark_best(rows, competing, lowest=lowest),
-        [*notes, *([] if lowest else _seeds(counts)), *failures(one, protocol)],
-    )
+    columns += [Column(f"D/{ratio}", source, paper=True) for source, _, ratio in beside]
+    marked = mark_best(rows, competing, lowest=lowest)
+    return Table(f"{one.name}-{name}", title, columns, marked, [*notes, *failures(one, protocol)])
 
 
 def _means(one: SetInfo, protocol: str, words: Iterable[str], digits: int = 3) -> Callable[[str, int], Cell]:
     return lambda method, ratio: with_spread(one.mean(method, ratio, words, protocol), digits)
-
-
-def _with_length(method: str, records: list[Record]) -> str:
-    """Name of a method; one whose length follows from the data stands with that length."""
-    fixed = method != "original" and records and records[0]["n_bits"] is None
-    return method_name(method) + (f" ({records[0]['bits']:,} bits)" if fixed and "bits" in records[0] else "")
-
-
-def _seeds(counts: set[int]) -> list[str]:
-    """How many seeds the means of a table are of."""
-    if max(counts, default=1) == 1:
-        return ["* One seed."]
-    several = sorted(counts - {1})
-    span = f"{several[0]}" if len(several) == 1 else f"{several[0]} to {several[-1]}"
-    return [f"Mean ± standard deviation over {span} seeds{'; * one seed' if 1 in counts else ''}."]
-
-
-def _sizes(one: SetInfo) -> str:
-    protocol = one.records[""][0]["protocol"]
-    return (
-        f"{one.n_vectors:,} vectors of {one.dimensions:,} dimensions, {one.classes or 'unknown number of'} classes; "
-        f"{protocol['queries']:,} random queries, {one.n_vectors - protocol['queries']:,} in the gallery, "
-        f"{protocol['training']:,} of them for training."
-    )
