@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from projbank.blas import blas_threads
 from projbank.features.images import ListEstimator
 from projbank.models.file import ModelFile, ModelFileError
 from projbank.params import check_int, check_positive
-from projbank.rows.source import check_finite
+from projbank.rows.bags import Bags, read_bag, split_bags
 from projbank.threads import run_each, split_rows, thread_count
-
-Bags = Sequence[ArrayLike] | tuple[ArrayLike, ArrayLike]
-"""Descriptors of many images: a list of (n_i, k) arrays, or (stacked, offsets)."""
 
 NEAREST_ROWS = 1024
 """Rows whose closeness to all centres is held at a time."""
@@ -31,39 +26,9 @@ LARGEST = 1e15
 
 
 def check_bags(X: Any, n_features: int | None = None) -> list[NDArray[np.float32]]:
-    """Return bags of descriptors as a list of (n_i, k) float32 arrays.
-
-    Parameters
-    ----------
-    X : list of (n_i, k) arrays, or (stacked, offsets)
-        With offsets, bag i is ``stacked[offsets[i]:offsets[i + 1]]``: one offset more than there are bags.
-    n_features : the k that is asked for; any, if None
-    """
-    if isinstance(X, tuple) and len(X) == 2 and np.ndim(X[1]) == 1 and np.ndim(X[0]) == 2:
-        bags = _split(np.asarray(X[0]), np.asarray(X[1]))
-    elif hasattr(X, "__len__") and not isinstance(X, str | bytes) and (len(X) == 0 or np.ndim(X[0]) != 1):
-        bags = [np.asarray(bag) for bag in X]
-    else:
-        raise ValueError("X must be a list of (n_i, k) arrays, one per image, or (stacked, offsets).")
-    checked = []
-    for i, bag in enumerate(bags):
-        if bag.ndim != 2 or bag.dtype.kind not in "fiub":
-            raise ValueError(f"X[{i}] must be an (n_i, k) array of numbers. Got shape {bag.shape}, dtype {bag.dtype}.")
-        n_features = bag.shape[1] if n_features is None else n_features
-        if bag.shape[1] != n_features:
-            raise ValueError(f"X[{i}] must have {n_features} columns. Got {bag.shape[1]}.")
-        bag = np.ascontiguousarray(bag, dtype=np.float32)
-        check_finite(bag, name=f"X[{i}]")
-        checked.append(bag)
-    return checked
-
-
-def _split(stacked: NDArray[Any], offsets: NDArray[Any]) -> list[NDArray[Any]]:
-    if offsets.dtype.kind not in "iu" or len(offsets) == 0:
-        raise ValueError(f"offsets must be one or more ints. Got dtype {offsets.dtype}, length {len(offsets)}.")
-    if offsets[0] != 0 or offsets[-1] != len(stacked) or (np.diff(offsets.astype(np.int64)) < 0).any():
-        raise ValueError(f"offsets must rise from 0 to the {len(stacked)} rows of stacked.")
-    return [stacked[start:stop] for start, stop in itertools.pairwise(offsets)]
+    """Return bags of descriptors as a list of (n_i, k) float32 arrays; see `projbank.rows.bags.split_bags`."""
+    bags = split_bags(X, n_features)
+    return [read_bag(bags, i) for i in range(len(bags))]
 
 
 class Encoder(ModelFile, ListEstimator):

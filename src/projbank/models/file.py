@@ -21,6 +21,7 @@ CLASSES = {
     "FisherVector": "projbank.features.fisher",
     "VLAD": "projbank.features.vlad",
     "FeatureExtractor": "projbank.features.extractor",
+    "FixedDimensionalEncoding": "projbank.text.encoding",
     "PCA": "projbank.methods.pca",
     "RandomRotation": "projbank.methods.rr",
     "PQ": "projbank.methods.pq",
