@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from projbank import ModelFileError, ProjectionBank, load
@@ -37,7 +38,7 @@ def test_metadata(bank, tmp_path):
     bank.save(path)
     metadata = read_metadata(path)
     assert metadata["class"] == "ProjectionBank"
-    assert metadata["version"] == 2
+    assert metadata["version"] == 3
     assert metadata["params"]["n_bits"] == 7
     assert os.listdir(tmp_path) == ["bank.safetensors"]
 
@@ -127,22 +128,79 @@ def test_other_files(tmp_path):
         load(tmp_path)
 
 
-def test_a_failed_save_leaves_the_old_file(bank, tmp_path, monkeypatch):
-    import safetensors.numpy
-
+def test_a_failed_save_leaves_the_old_file(bank, tmp_path, full_disk):
     path = tmp_path / "bank.safetensors"
     bank.save(path)
     content = path.read_bytes()
-
-    def broken(tensors, target, metadata):
-        Path(target).write_bytes(b"half")
-        raise OSError("disk full")
-
-    monkeypatch.setattr(safetensors.numpy, "save_file", broken)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(OSError, match=r"bank\.safetensors: .* bytes are needed"), full_disk(500):
         bank.save(path)
     assert path.read_bytes() == content
     assert os.listdir(tmp_path) == ["bank.safetensors"]
+
+
+def test_the_same_bank_gives_the_same_bytes(bank, tmp_path):
+    for name in ("a", "b"):
+        bank.save(tmp_path / name)
+    load(tmp_path / "a").save(tmp_path / "c")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
+
+
+def test_every_flipped_bit_of_a_model_is_told(bank, tmp_path):
+    path = tmp_path / "bank.safetensors"
+    bank.save(path)
+    content = path.read_bytes()
+    wanted = load(path).identity()
+    for place in range(len(content)):
+        broken = bytearray(content)
+        broken[place] ^= 1 << place % 8
+        path.write_bytes(broken)
+        try:
+            assert load(path).identity() == wanted  # white space between the header and the tensors
+        except ModelFileError:
+            continue
+        assert content[place] == ord(" ")
+
+
+@pytest.mark.parametrize("name", ["weights_", "biases_"])
+def test_weights_are_numbers(bank, tmp_path, name):
+    path = tmp_path / "bank.safetensors"
+    bank.save(path)
+    tensors = load_file(path)
+    tensors[name][-1] = np.nan
+    save_file(tensors, path, {"format": "projbank", "version": "2", "class": "ProjectionBank", "params": "{}"})
+    with pytest.raises(ModelFileError, match=f"{name} holds NaN"):
+        load(path)
+
+
+def test_a_new_file_without_its_checksum_is_refused(bank, tmp_path):
+    path = tmp_path / "bank.safetensors"
+    bank.save(path)
+    with safe_open(path, "numpy") as file:
+        metadata = file.metadata()
+    del metadata["checksum"]
+    save_file(load_file(path), path, metadata)
+    with pytest.raises(ModelFileError, match="no checksum"):
+        load(path)
+
+
+def test_identity_tells_banks_apart(bank, tmp_path):
+    bank.save(tmp_path / "bank")
+    assert load(tmp_path / "bank").identity() == bank.identity()
+    assert bank.identity().startswith("ProjectionBank:")
+    X = np.random.default_rng(1).standard_normal((20, 30)).astype(np.float32)
+    assert bank.identity() != ProjectionBank(**bank.get_params()).fit(X).identity()
+    with pytest.raises(ValueError, match="not fitted"):
+        ProjectionBank().identity()
+
+
+def test_what_a_model_was_trained_on_stays_with_it(bank, tmp_path):
+    assert not hasattr(bank, "trained_on_")
+    bank.trained_on_ = "FeatureExtractor:00"
+    try:
+        bank.save(tmp_path / "bank")
+    finally:
+        del bank.trained_on_
+    assert load(tmp_path / "bank").trained_on_ == "FeatureExtractor:00"
 
 
 def test_an_unfitted_bank_is_not_saved(tmp_path):

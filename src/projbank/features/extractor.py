@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Iterable
 from typing import Any, Self
@@ -22,8 +20,8 @@ from projbank.features.readers import Item, Source
 from projbank.features.sift import SIFT
 from projbank.features.trajectories import DenseTrajectories
 from projbank.features.vlad import VLAD
-from projbank.files import atomic_path
-from projbank.models.file import FORMAT, VERSION, ModelFileError
+from projbank.integrity import identity
+from projbank.models.file import ModelFileError, write_model
 from projbank.params import check_int
 
 DESCRIPTORS: dict[str, type[Descriptor]] = {"dense-sift": DenseSIFT, "sift": SIFT, "trajectories": DenseTrajectories}
@@ -102,22 +100,13 @@ class FeatureExtractor(ListEstimator):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write descriptor settings and codebook to one safetensors file; `projbank.load` reads it."""
-        from safetensors.numpy import save_file
-
         check_is_fitted(self)
-        params = {"max_side": self.max_side}
+        params: dict[str, Any] = {"max_side": self.max_side}
         parts = {"descriptor": self._descriptor(), "encoder": self.encoder_}
         for name, part in parts.items():
-            params[name] = {"class": type(part).__name__, "params": part.get_params(deep=False)}  # type: ignore[assignment]
-        metadata = {
-            "format": FORMAT,
-            "version": str(VERSION),
-            "class": type(self).__name__,
-            "params": json.dumps(params, default=_plain),
-        }
-        tensors = {name: np.ascontiguousarray(getattr(self.encoder_, name)) for name in self.encoder_._saved_arrays}
-        with atomic_path(path) as temporary:
-            save_file(tensors, temporary, metadata)
+            values = {key: _plain(value) for key, value in part.get_params(deep=False).items()}
+            params[name] = {"class": type(part).__name__, "params": values}
+        write_model(path, self, params, self._arrays())
 
     @classmethod
     def _from_file(cls, params: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
@@ -141,16 +130,16 @@ class FeatureExtractor(ListEstimator):
             if name in ("n_components", "n_clusters"):
                 found["components"] = value
             elif name not in _NOT_SETTINGS:
-                found[name] = list(value) if isinstance(value, tuple) else value
+                found[name] = _plain(value)
         return found
 
     def identity(self) -> str:
-        """Digest of the settings and the codebook; vectors can be compared where it agrees."""
+        """Class and 16 digits over settings and codebook; vectors can be compared where it agrees."""
         check_is_fitted(self)
-        digest = hashlib.sha256(json.dumps(self.settings(), default=_plain, sort_keys=True).encode())
-        for name in self.encoder_._saved_arrays:
-            digest.update(np.ascontiguousarray(getattr(self.encoder_, name)).tobytes())
-        return digest.hexdigest()[:32]
+        return identity(type(self).__name__, self._arrays(), self.settings())
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {name: np.asarray(getattr(self.encoder_, name)) for name in self.encoder_._saved_arrays}
 
     def unfitted_encoder(self) -> Encoder:
         """The encoder whose parameters are used."""
@@ -177,10 +166,12 @@ def _name(part: Any, table: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """JSON form of NumPy numbers among the parameters."""
+    """JSON form of a parameter."""
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"a parameter of type {type(value).__name__} can't be saved.")
+    if isinstance(value, np.random.RandomState | np.random.Generator):
+        return None
+    return list(value) if isinstance(value, tuple) else value
 
 
 def build_extractor(

@@ -69,8 +69,8 @@ class Previous:
                 )
         if hasattr(extractor, "encoder_") and extractor.identity() != self.extractor.identity():
             raise ValueError(
-                f"{self.outputs.vectors}: was made with the codebook {self.extractor.identity()[:8]}, not with the "
-                f"given one, {extractor.identity()[:8]}; {START_OVER}."
+                f"{self.outputs.vectors}: was made with the codebook {self.extractor.identity()}, not with the "
+                f"given one, {extractor.identity()}; {START_OVER}."
             )
 
 
@@ -158,8 +158,8 @@ def _read_lines(outputs: Outputs, identity: str) -> list[Line]:
         raise ValueError(f"{outputs.record}: written by a newer projbank; upgrade to read it.")
     if made_with != identity:
         raise ValueError(
-            f"{outputs.vectors}: was made with the codebook {made_with[:8]}, but {outputs.codebook.name} is "
-            f"{identity[:8]}; put the right one back, or {START_OVER}."
+            f"{outputs.vectors}: was made with the codebook {made_with}, but {outputs.codebook.name} is "
+            f"{identity}; put the right one back, or {START_OVER}."
         )
     return kept
 

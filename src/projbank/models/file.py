@@ -1,20 +1,25 @@
-"""Model files: safetensors with JSON metadata {format, version, class, params}, written whole or not at all."""
+"""Model files: safetensors with JSON metadata {format, version, class, params, identity}, and a checksum."""
 
 from __future__ import annotations
 
 import importlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from projbank.files import atomic_path
+from projbank.files import atomic_path, input_file
+from projbank.integrity import DamageError, identity, warn_once
+from projbank.tensorfile import parse_json, read_header, read_tensors, write_tensors
 
 FORMAT = "projbank"
-VERSION = 2
-"""2: banks have the parameter `n_assign`, and soft ones 2-D labels and weights. Files of version 1 are read."""
+VERSION = 3
+"""2: banks have the parameter `n_assign`, and soft ones 2-D labels and weights. 3: a checksum. Older files are read."""
+CHECKED_VERSION = 3
+"""Files from this version on have a checksum."""
 CLASSES = {
     "ProjectionBank": "projbank.bank",
     "KernelProjectionBank": "projbank.kernel_bank",
@@ -46,41 +51,50 @@ CLASSES = {
     "RaBitQ": "projbank.methods.rabitq",
 }
 """Every class that `load` knows, and the module it lives in."""
+CODEBOOKS = ("FeatureExtractor", "FisherVector", "VLAD")
+_COURSE = ("loss_curve_",)
+"""Arrays that tell how learning went; nothing depends on them."""
 
 
-class ModelFileError(ValueError):
+class ModelFileError(DamageError):
     """A file is not a projbank model, is damaged, or was written by a newer version."""
 
 
 class ModelFile:
-    """Mixin of estimators that can be saved: parameters as JSON, what was learnt as tensors."""
+    """Mixin of estimators that can be saved: parameters as JSON, what was learnt as tensors.
+
+    `trained_on_`, where it is set, is the identity of the codebook that described the training vectors.
+    """
 
     _saved_arrays: ClassVar[tuple[str, ...]]
+    _identity_params: ClassVar[tuple[str, ...]] = ()
+    """Parameters that a fitted estimator's output depends on beside its arrays."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a safetensors file; an existing file is replaced in one step."""
-        from safetensors.numpy import save_file
+        """Write the fitted estimator to a safetensors file; an existing model is replaced in one step."""
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self)
         params, tensors = {}, {}
         for name, value in self.get_params(deep=False).items():  # type: ignore[attr-defined]
             if isinstance(value, np.ndarray):
-                tensors[f"param.{name}"] = np.ascontiguousarray(value)
+                tensors[f"param.{name}"] = value
             else:
                 params[name] = _as_json(type(self).__name__, name, value)
         for name in self._saved_arrays:
-            tensors[name] = np.ascontiguousarray(getattr(self, name))
+            tensors[name] = np.asarray(getattr(self, name))
         if hasattr(self, "feature_names_in_"):
             params["feature_names_in_"] = list(self.feature_names_in_)
-        metadata = {
-            "format": FORMAT,
-            "version": str(VERSION),
-            "class": type(self).__name__,
-            "params": json.dumps(params),
-        }
-        with atomic_path(path) as temporary:
-            save_file(tensors, temporary, metadata)
+        write_model(path, self, params, tensors)
+
+    def identity(self) -> str:
+        """Class and 16 digits over what was learnt; codes and vectors can be compared where it agrees."""
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self)
+        arrays = {name: np.asarray(getattr(self, name)) for name in self._saved_arrays if name not in _COURSE}
+        settings = {name: getattr(self, name) for name in self._identity_params}
+        return identity(type(self).__name__, arrays, settings)
 
     @classmethod
     def _from_file(cls, params: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
@@ -93,6 +107,8 @@ class ModelFile:
             raise ModelFileError(f"lacks the arrays {', '.join(sorted(missing))}")
         estimator = cls(**params)
         for name in cls._saved_arrays:
+            if arrays[name].dtype.kind == "f" and name not in _COURSE and not np.isfinite(arrays[name]).all():
+                raise ModelFileError(f"{name} holds NaN or infinity")
             setattr(estimator, name, arrays[name])
         if names is not None:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)  # type: ignore[attr-defined]
@@ -103,39 +119,31 @@ class ModelFile:
         """Raise ModelFileError where the arrays do not fit each other; set what is derived from them."""
 
 
-def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Metadata of a model file, checked: class, params (decoded) and version."""
-    from safetensors import SafetensorError, safe_open
+def write_model(path: str | os.PathLike[str], model: Any, params: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Write the file of a model: its class, parameters, arrays, identity and checksum."""
+    metadata = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "class": type(model).__name__,
+        "params": json.dumps(params, sort_keys=True),
+        "identity": model.identity(),
+    }
+    trained_on = getattr(model, "trained_on_", None)
+    if trained_on is not None:
+        metadata["trained_on"] = trained_on
+    with atomic_path(path, kind="codebook" if metadata["class"] in CODEBOOKS else "model") as temporary:
+        write_tensors(temporary, arrays, metadata)
 
-    path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path}: is a directory, not a model file.")
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file.")
+
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Metadata of a model file, checked: class, params (decoded), version, identity and trained_on (or None)."""
+    path = input_file(path, "model file")
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-    except SafetensorError as error:
-        raise ModelFileError(f"{path}: not a model file, or damaged ({error}).") from error
-    if metadata.get("format") == f"{FORMAT}-index":
-        raise ModelFileError(f"{path}: an index, not a model; HammingIndex.load opens it.")
-    if metadata.get("format") != FORMAT:
-        raise ModelFileError(f"{path}: a safetensors file, but not one of projbank.")
-    if not metadata.get("version", "").isdigit():
-        raise ModelFileError(f"{path}: damaged metadata (version {metadata.get('version')!r}).")
-    if int(metadata["version"]) > VERSION:
-        raise ModelFileError(
-            f"{path}: written by a newer projbank (file version {metadata['version']}); upgrade to read it."
-        )
-    if metadata.get("class") not in CLASSES:
-        raise ModelFileError(f"{path}: holds an unknown model class {metadata.get('class')!r}.")
-    try:
-        params = json.loads(metadata["params"])
-        if not isinstance(params, dict):
-            raise TypeError("params is not a JSON object")
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{path}: damaged metadata ({error}).") from error
-    return {"class": metadata["class"], "version": int(metadata["version"]), "params": params}
+        return _decode(path, read_header(path).metadata)
+    except ModelFileError:
+        raise
+    except DamageError as error:
+        raise ModelFileError(str(error)) from error
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -146,14 +154,51 @@ def load(path: str | os.PathLike[str]) -> Any:
     ModelFileError
         If the file is damaged, is not one of projbank, or was written by a newer version.
     """
-    from safetensors.numpy import load_file
-
-    metadata = read_metadata(path)
+    path = input_file(path, "model file")
+    read_metadata(path)  # says what another kind of file is, before its content is read
+    try:
+        header, arrays = read_tensors(path)
+        metadata = _decode(path, header.metadata)
+    except DamageError as error:
+        raise ModelFileError(str(error)) from error
     cls = getattr(importlib.import_module(CLASSES[metadata["class"]]), metadata["class"])
     try:
-        return cls._from_file(metadata["params"], load_file(path))
-    except (ModelFileError, TypeError) as error:
-        raise ModelFileError(f"{Path(path)}: damaged model file ({error}).") from error
+        model = cls._from_file(metadata["params"], arrays)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, MemoryError) as error:
+        raise ModelFileError(f"{path}: damaged model file ({error!s:.300}).") from error
+    if metadata["trained_on"] is not None:
+        model.trained_on_ = metadata["trained_on"]
+    return model
+
+
+def _decode(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
+    """Check the metadata of a header."""
+    if metadata.get("format") == f"{FORMAT}-index":
+        raise ModelFileError(f"{path}: an index, not a model; HammingIndex.load opens it.")
+    if metadata.get("format") != FORMAT:
+        raise ModelFileError(f"{path}: a safetensors file, but not one of projbank.")
+    version = metadata.get("version", "")
+    if not re.fullmatch("[0-9]{1,9}", version):
+        raise ModelFileError(f"{path}: damaged metadata (version {version!r:.50}).")
+    if int(version) > VERSION:
+        raise ModelFileError(f"{path}: written by a newer projbank (file version {version}); upgrade to read it.")
+    if metadata.get("class") not in CLASSES:
+        raise ModelFileError(f"{path}: holds an unknown model class {metadata.get('class')!r:.100}.")
+    if "checksum" not in metadata:
+        if int(version) >= CHECKED_VERSION:
+            raise ModelFileError(f"{path}: damaged metadata (no checksum).")
+        warn_once("checksum", f"{path}: written by an earlier projbank, without a checksum; saved anew, it has one.")
+    try:
+        params = parse_json(path, metadata["params"].encode())
+    except (KeyError, DamageError) as error:
+        raise ModelFileError(f"{path}: damaged metadata ({error}).") from error
+    return {
+        "class": metadata["class"],
+        "version": int(version),
+        "params": params,
+        "identity": metadata.get("identity"),
+        "trained_on": metadata.get("trained_on"),
+    }
 
 
 def _as_json(owner: str, name: str, value: Any) -> Any:

@@ -1,0 +1,183 @@
+"""`.npy` files that say what made them: behind the numbers stands one line, a note with a checksum.
+
+Every reader of `.npy` files passes over it, ``tail -1 codes.npy`` shows it, and it moves with the file::
+
+    projbank {"checksum": "...", "kind": "codes", "made_by": "ProjectionBank:...", "n_bits": 500} 0123456789abcdef
+
+`checksum` covers everything before the note, the 16 digits at the end cover the note itself. Files without a note are
+read as ever; bytes behind the numbers that are no note are damage.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from tokenize import TokenError
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import DTypeLike, NDArray
+
+from projbank.files import input_file, reserve
+from projbank.integrity import DamageError, checksum, checksum_blocks
+
+MAGIC = b"\nprojbank "
+_MAX_NOTE = 1 << 20
+_MOST_NESTED = 64
+_BLOCK = 1 << 20
+_VERIFIED = 4 << 30
+"""Files up to this length are compared with their checksum when they are opened."""
+
+
+class Layout(NamedTuple):
+    """Where the numbers of a `.npy` file stand."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    fortran: bool
+    start: int
+    stop: int
+
+
+def open_npy(path: str | os.PathLike[str], *, verify: bool | None = None) -> tuple[NDArray[Any], dict[str, Any] | None]:
+    """Map a `.npy` file into memory, read-only, after everything about it is checked; with its note, if it has one.
+
+    Parameters
+    ----------
+    path : the file
+    verify : whether to compare the numbers with the note's checksum; None: up to 4 GiB
+
+    Raises
+    ------
+    DamageError
+        If it is no `.npy` file, holds Python objects or records, is cut short, or disagrees with its checksum.
+    """
+    path = input_file(path)
+    with open(path, "rb") as file:
+        layout = _read_layout(path, file)
+        note = _read_note(path, file, layout)
+        if note is not None and (layout.stop <= _VERIFIED if verify is None else verify):
+            _check(path, file, layout, note)
+    if layout.start == layout.stop:
+        return np.empty(layout.shape, layout.dtype), note
+    order: Any = "F" if layout.fortran else "C"
+    return np.memmap(path, layout.dtype, "r", layout.start, layout.shape, order).reshape(
+        layout.shape, order=order
+    ), note
+
+
+def read_note(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Return the note of a `.npy` file; None where there is none, or where the file is of another format."""
+    path = input_file(path)
+    with open(path, "rb") as file:
+        if file.read(6) != npy.MAGIC_PREFIX:
+            return None
+        return _read_note(path, file, _read_layout(path, file))
+
+
+def create_npy(path: Path, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """Map a new `.npy` file for writing, with room reserved for all its numbers; OSError where there is none."""
+    dtype = np.dtype(dtype)
+    with open(path, "wb") as file:
+        npy.write_array_header_1_0(file, {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape})
+        start = file.tell()
+    reserve(path, start + dtype.itemsize * math.prod(shape))
+    return np.memmap(path, dtype, "r+", start, shape) if math.prod(shape) else np.empty(shape, dtype)
+
+
+def add_note(path: Path, **facts: Any) -> None:
+    """Write a note behind the numbers of a `.npy` file that is complete, in place of the one that it has.
+
+    Parameters
+    ----------
+    facts : JSON values; `kind` (codes, vectors, margins, labels) and `made_by` have a meaning, None is left out
+    """
+    with open(path, "r+b") as file:
+        layout = _read_layout(path, file)
+        kept = {name: value for name, value in facts.items() if value is not None}
+        kept["checksum"] = checksum_blocks(_blocks(file, layout.stop))
+        text = json.dumps(kept, sort_keys=True).encode()
+        file.seek(layout.stop)
+        file.write(MAGIC + text + b" " + checksum(text).encode() + b"\n")
+        file.truncate()
+
+
+def _read_layout(path: Path, file: IO[bytes]) -> Layout:
+    """Read the header of format 1, 2 or 3, and compare it with the length of the file."""
+    file.seek(0)
+    size = os.fstat(file.fileno()).st_size
+    try:
+        version = npy.read_magic(file)
+        width = 2 if version == (1, 0) else 4
+        length = int.from_bytes(file.read(width), "little")
+        if version not in ((1, 0), (2, 0), (3, 0)) or length > min(size, 10_000):
+            raise ValueError(f"its header claims format {version} and {length} bytes")
+        text = file.read(length)
+        if sum(map(text.count, (b"(", b"[", b"{", b"-", b"+", b"~"))) > _MOST_NESTED:
+            raise ValueError("too many brackets in its header")
+        file.seek(8)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+    except (
+        ValueError,
+        SyntaxError,
+        TypeError,
+        KeyError,
+        OverflowError,
+        RecursionError,
+        MemoryError,
+        TokenError,
+    ) as error:
+        raise DamageError(f"{path}: damaged or unsupported .npy file ({error!s:.200}).") from error
+    if dtype.hasobject or dtype.kind not in "biufcSU":
+        raise DamageError(f"{path}: a .npy file of {dtype!s:.80}; only numbers are read, no Python objects or records.")
+    if any(type(length) is not int or length < 0 for length in shape):
+        raise DamageError(f"{path}: damaged .npy file (shape {shape!s:.80}).")
+    start = file.tell()
+    stop = start + dtype.itemsize * math.prod(shape)
+    if stop > size or max(shape, default=0) > 2**62:
+        raise DamageError(f"{path}: cut short or damaged: {size:,} bytes, but shape {shape!s:.80} needs {stop:,}.")
+    return Layout(dtype, shape, fortran, start, stop)
+
+
+def _read_note(path: Path, file: IO[bytes], layout: Layout) -> dict[str, Any] | None:
+    size = file.seek(0, os.SEEK_END)
+    if size == layout.stop:
+        return None
+    file.seek(layout.stop)
+    text = file.read(_MAX_NOTE + 1)
+    if text.startswith(npy.MAGIC_PREFIX):  # several arrays in one file: the first is read
+        return None
+    words, _, digits = text[len(MAGIC) :].rpartition(b" ")
+    if len(text) > _MAX_NOTE or not text.startswith(MAGIC) or digits != checksum(words).encode() + b"\n":
+        raise DamageError(f"{path}: damaged: {size - layout.stop:,} bytes behind its numbers are no note of projbank.")
+    try:
+        note = json.loads(words)
+    except (ValueError, RecursionError) as error:
+        raise DamageError(f"{path}: damaged: its note is no JSON.") from error
+    if not isinstance(note, dict) or not isinstance(note.get("checksum"), str):
+        raise DamageError(f"{path}: damaged: its note has no checksum.")
+    return note
+
+
+def _check(path: Path, file: IO[bytes], layout: Layout, note: dict[str, Any]) -> None:
+    if checksum_blocks(_blocks(file, layout.stop)) != note["checksum"]:
+        raise DamageError(f"{path}: damaged: its numbers do not agree with its checksum. Make it again or take a copy.")
+
+
+def _blocks(file: IO[bytes], stop: int) -> Iterator[memoryview]:
+    """First `stop` bytes of a file, in blocks that fit into the processor's cache."""
+    file.flush()
+    file.seek(0)
+    block = memoryview(mmap.mmap(-1, _BLOCK))
+    while stop > 0:
+        n_read = file.readinto(block[: min(stop, _BLOCK)])  # type: ignore[attr-defined]
+        if not n_read:
+            raise DamageError(f"{file.name}: cut short while it was read.")
+        stop -= n_read
+        yield block[:n_read]
