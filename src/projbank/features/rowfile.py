@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import itertools
 import json
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Self
@@ -14,6 +12,8 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
+
+from projbank.files import reserve
 
 HEADER_BYTES = 128
 SYNC_ROWS = 64
@@ -56,16 +56,11 @@ class RowFile:
     def reserve(self, n_rows: int) -> None:
         """Reserve room on the disk for so many more rows; OSError where there is not enough."""
         end = self._rows.tell()
-        needed, free = n_rows * self._row_bytes, shutil.disk_usage(self.rows_path.parent).free
         try:
-            if needed > free:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            if n_rows and hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(self._rows.fileno(), end, needed)
-        except OSError as error:
+            reserve(self.rows_path, end + n_rows * self._row_bytes)
+        except OSError:
             self._rows.truncate(end)
-            text = f"{self.rows_path}: the rows need {needed:,} bytes, {free:,} are free ({error.strerror})."
-            raise type(error)(text) from error
+            raise
 
     def append(self, row: NDArray[np.float32] | None, reason: str = "", **facts: Any) -> None:
         """Add the row of the next input, or note that it has none and why; the journal keeps `facts` about it."""
