@@ -124,7 +124,9 @@ def check_output(
         raise IsADirectoryError(f"cannot write {target}: it is a directory")
     real = Path(os.path.realpath(target))
     if not real.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {target}: there is no folder {real.parent}")
+        raise FileNotFoundError(
+            f"cannot write {target}: there is no folder {(real if target.is_symlink() else target).parent}"
+        )
     if not real.exists():
         return
     if not real.is_file():

@@ -1,10 +1,11 @@
-"""Progress bars: shown on a terminal, silent in a pipe and with verbose=0."""
+"""What is shown: progress bars on a terminal, silent in a pipe and with verbose=0; text that can't harm a terminal."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 
 @contextlib.contextmanager
@@ -13,7 +14,6 @@ def progress(title: str, total: int, verbose: int) -> Iterator[Callable[[int], N
     if not verbose or not sys.stderr.isatty():
         yield lambda steps: None
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -25,7 +25,7 @@ def progress(title: str, total: int, verbose: int) -> Iterator[Callable[[int], N
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    with Progress(*columns, *times, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, *times, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=total)
         yield lambda steps: bar.advance(task, steps)
 
@@ -34,3 +34,18 @@ def say(message: str, verbose: int) -> None:
     """Print one line about the course of the work on stderr, if `verbose`."""
     if verbose:
         print(message, file=sys.stderr, flush=True)
+
+
+def console(**settings: Any) -> Any:
+    """Return a Rich console that takes every word for what it is: brackets and colons in names mean nothing."""
+    from rich.console import Console
+
+    return Console(markup=False, emoji=False, **settings)
+
+
+def plain(text: object) -> str:
+    """Return a text with control characters, and what is no Unicode, written out: names come from anywhere."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape", "backslashreplace").decode()
+        for letter in str(text)
+    )

@@ -159,14 +159,14 @@ def test_bad_input_is_one_line_and_exit_code_2(projbank, bank, vectors, tmp_path
         (["encode", bank, tmp_path / "nan.npy", "-o", out], "X contains NaN at row 7, column 3"),
         (["encode", bank, tmp_path / "wide.npy", "-o", out], "vectors have 65 dimensions, but"),
         (["encode", bank, tmp_path / "codes.npy", "-o", out], "holds packed codes"),
-        (["encode", tmp_path / "cut.safetensors", vectors, "-o", out], "not a model file, or damaged"),
-        (["encode", tmp_path / "foreign.safetensors", vectors, "-o", out], "not a model file, or damaged"),
-        (["encode", vectors, vectors, "-o", out], "not a model file, or damaged"),
+        (["encode", tmp_path / "cut.safetensors", vectors, "-o", out], "cut short or damaged"),
+        (["encode", tmp_path / "foreign.safetensors", vectors, "-o", out], "not a safetensors file"),
+        (["encode", vectors, vectors, "-o", out], "not a safetensors file"),
         (["info", tmp_path / "missing"], "no such file"),
         (["info", tmp_path / "foreign.safetensors"], "not a file of vectors"),
     ]
     for words, message in cases:
-        code, said, error = projbank(*words)
+        code, said, error = projbank(*words, *(["--force"] if out in words else []))
         assert code == 2, words
         assert said == ""
         assert error.startswith("projbank: error: ")

@@ -104,7 +104,7 @@ def test_bad_input_is_one_line_and_exit_code_2(projbank, digits):
         (["--kernel", "poly", "--degree", 0], "'degree' parameter of KernelProjectionBank"),
     ]
     for words, message in cases:
-        code, said, error = projbank(*quick(digits, *words))
+        code, said, error = projbank(*quick(digits, *words, "--force"))
         assert code == 2, words
         assert said == ""
         assert error.startswith("projbank: error: ")

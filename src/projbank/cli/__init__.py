@@ -1,5 +1,24 @@
 """The command line: one module per family of commands, all registered in `app`."""
 
-from projbank.cli.app import app, main
+import sys
+from typing import Any
 
 __all__ = ["app", "main"]
+
+
+def main() -> None:
+    """Run the command line. What it needs is imported here, so that Ctrl-C is one line from the first moment."""
+    try:
+        from projbank.cli.app import run
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    run()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        from projbank.cli.app import app
+
+        return app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

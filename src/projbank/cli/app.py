@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import os
 import sys
 import warnings
@@ -12,6 +13,7 @@ from typing import Any
 import typer
 
 from projbank.cli import bank, demo, evaluate, features, info, reproduce, search
+from projbank.progress import plain
 
 app = typer.Typer(
     name="projbank",
@@ -52,9 +54,12 @@ for _name, _command in _commands.items():
     app.command(_name)(_interruptible(_command))
 
 
-def main() -> None:
+def run() -> None:
     """Run the command line; a user's error is one line and exit code 2, Ctrl-C is 130."""
     warnings.showwarning = _warn
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files need not be Unicode
     try:
         app(prog_name="projbank")
     except BrokenPipeError:
@@ -66,10 +71,10 @@ def main() -> None:
         if os.environ.get("PROJBANK_DEBUG"):
             raise
         text = " ".join(str(error).split()) or type(error).__name__
-        print(f"projbank: error: {text}", file=sys.stderr)
+        print(f"projbank: error: {plain(text)}", file=sys.stderr)
         sys.exit(2)
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
     """A warning is one line, too."""
-    print(f"projbank: warning: {message}", file=sys.stderr)
+    print(f"projbank: warning: {plain(' '.join(str(message).split()))}", file=sys.stderr)

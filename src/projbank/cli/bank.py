@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from projbank.cli.outputs import Force, check_described_alike, described_by, output_file
+from projbank.progress import console
 
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all cores if not given.")]
 Dataset = Annotated[str | None, typer.Option(help="Name of the array inside an .npz or HDF5 file.")]
@@ -40,18 +41,6 @@ class Kernel(StrEnum):
     rbf = "rbf"
     poly = "poly"
     linear = "linear"
-
-
-@contextlib.contextmanager
-def output_file(path: Path) -> Iterator[Path]:
-    """A temporary path that becomes `path` on success; Ctrl-C is told in one line."""
-    from projbank.files import atomic_path
-
-    try:
-        with atomic_path(path) as temporary:
-            yield temporary
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted; {path} was not written") from None
 
 
 def verbosity(quiet: bool, verbose: int) -> int:
@@ -103,6 +92,7 @@ def fit(
     ] = None,
     tune_k: Annotated[int, typer.Option(help="--tune looks at the precision after so many results.")] = 50,
     seed: Annotated[int, typer.Option(help="Seed: same seed and data give the same bits.")] = 0,
+    force: Force = False,
     dataset: Dataset = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
@@ -142,10 +132,12 @@ def fit(
     if labels is not None and not grid:
         raise ValueError("--labels is for --tune only: learning uses no labels.")
     X = open_vectors(vectors, dataset)
-    with output_file(output) as temporary:  # an output that can't be written is told before the work, not after it
+    sources = (vectors, labels, grouping)
+    with output_file(output, "model", sources, force) as temporary:  # what can't be written is told before the work
         if grid:
             bank.set_params(**_tuned(bank, X, grid, labels, tune_k, seed))
         bank.fit(X)
+        bank.trained_on_ = described_by(vectors)
         bank.save(temporary)
     sizes = bank.group_sizes_
     print(
@@ -158,6 +150,7 @@ def encode(
     vectors: Annotated[Path, typer.Argument(help="Vectors: .npy, .npz or HDF5, one vector per row.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write (.npy).")],
     margins: Annotated[bool, typer.Option("--margins", help="Write float32 margins instead of packed bits.")] = False,
+    force: Force = False,
     dataset: Dataset = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
@@ -168,6 +161,7 @@ def encode(
 
     from projbank.base import RowCoder
     from projbank.models.file import load
+    from projbank.npyfile import add_note, create_npy
     from projbank.rows.source import open_vectors
 
     model = load(bank)
@@ -178,14 +172,16 @@ def encode(
     X = open_vectors(vectors, dataset)
     if X.shape[1] != model.n_features_in_:
         raise ValueError(f"{vectors}: vectors have {X.shape[1]} dimensions, but {bank} expects {model.n_features_in_}.")
+    check_described_alike(vectors, bank, model)
     model.set_params(n_jobs=jobs, verbose=verbosity(quiet, verbose))
     real = margins or getattr(model, "distance", "hamming") == "l2"
     width, dtype = (model.n_bits_ if margins else model._n_features_out), (np.float32 if real else np.uint8)
-    with output_file(output) as temporary:
-        out = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=(X.shape[0], width))
+    kind = "margins" if margins else "vectors" if real else "codes"
+    with output_file(output, kind, (bank, vectors), force) as temporary:
+        out = create_npy(temporary, (X.shape[0], width), dtype)
         model.write(X, out)
-        out.flush()
         del out
+        add_note(temporary, kind=kind, made_by=model.identity(), n_bits=None if kind == "vectors" else model.n_bits_)
     what = f"margins of {model.n_bits_} bits" if margins else "codes"
     print(f"{output}: {X.shape[0]} {what}, {width * dtype().itemsize} bytes each")
 
@@ -245,7 +241,6 @@ def _value(text: str) -> Any:
 
 def _tuned(bank: Any, X: Any, grid: dict[str, list[Any]], labels: Path | None, k: int, seed: int) -> dict[str, Any]:
     """Best parameters of a grid; what was tried is printed."""
-    from rich.console import Console
     from rich.table import Table
 
     from projbank.evaluate.tuning import best_trial, retrieval_scorer, tune
@@ -261,5 +256,5 @@ def _tuned(bank: Any, X: Any, grid: dict[str, list[Any]], labels: Path | None, k
     for trial in trials:
         values = [str(trial.params[name]) for name in grid]
         table.add_row(*values, f"{trial.score:.4f}", f"{trial.seconds:.1f}", "best" if trial is best else "")
-    Console().print(table)
+    console().print(table)
     return best.params

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from projbank.cli.bank import Jobs, verbosity
+from projbank.progress import console
 
 N_QUERIES, N_RESULTS = 300, 50
 SIDE = 48
@@ -27,7 +28,6 @@ def demo(
 ) -> None:
     """Describe images of digits by Fisher vectors, learn banks, search codes, and compare with the original vectors."""
     import numpy as np
-    from rich.console import Console
     from rich.table import Table
     from sklearn.neighbors import NearestNeighbors
 
@@ -66,7 +66,7 @@ def demo(
         index.search(codes[queries[:1]], k=N_RESULTS)
         (_, by_codes), search = _timed(lambda index=index, codes=codes: index.search(codes[queries], k=N_RESULTS))
         add(name, bits / 8, by_codes, training, 1e6 * coding / len(codes), 1e6 * search / len(queries))
-    Console().print(table)
+    console().print(table)
     write_picture(picture, neighbour_sheet(images, labels, queries, gallery[by_floats], gallery[by_codes]))
     print(f"{picture}: a query of each digit, its nearest images by floats and by codes of {bits} bits")
 
@@ -126,7 +126,7 @@ def write_picture(path: Path, picture: Any) -> None:
 
     from projbank.files import atomic_path
 
-    with atomic_path(path) as temporary:
+    with atomic_path(path, kind="picture") as temporary:
         temporary.write_bytes(cv2.imencode(".png", picture)[1].tobytes())
 
 

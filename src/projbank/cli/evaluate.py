@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from projbank.cli.bank import Dataset, Jobs, Quiet, Verbose, verbosity
+from projbank.progress import console
 
 Train = Annotated[int | None, typer.Option(help="Training vectors; two thirds of the gallery if not given.")]
 Set = Annotated[
@@ -55,8 +56,6 @@ def evaluate(
     nearest neighbours that are found. With --out, results are kept after every cell: the same command goes on where it
     was stopped. A method that fails does not stop the others; its row says why. The exit code is 1 where all failed.
     """
-    from rich.console import Console
-
     from projbank.evaluate.data import DataSet
     from projbank.evaluate.results import ResultFile
     from projbank.evaluate.retrieval import ORIGINAL
@@ -99,7 +98,7 @@ def evaluate(
         f"{data.name}: {n_rows} vectors of {n_dims} dimensions, {used['queries']} queries, "
         f"{n_rows - used['queries']} gallery, {used['training']} training"
     )
-    Console(width=None if sys.stdout.isatty() else 160).print(draw(summarise(records), title))
+    console(width=None if sys.stdout.isatty() else 160).print(draw(summarise(records), title))
     exit_if_all_failed(records)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from projbank.cli.bank import Quiet, Verbose, verbosity
+from projbank.cli.outputs import Force
 
 if TYPE_CHECKING:
     from projbank.features.extractor import FeatureExtractor
@@ -85,6 +86,7 @@ def features(
     relearn: Annotated[
         bool, typer.Option("--relearn", help="Start over: replace vectors and codebook that are there.")
     ] = False,
+    force: Force = False,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Worker processes; all cores if not given.")] = None,
     quiet: Quiet = False,
     verbose: Verbose = 0,
@@ -126,6 +128,7 @@ def features(
             sample_images=sample,
             restart=restart,
             relearn=relearn,
+            force=force,
             max_pixels=max_pixels,
             n_jobs=jobs,
             verbose=show,

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from projbank.progress import console, plain
+
 _LOOK_AT = 1000
 """Rows that the statistics of a large file are taken from."""
 
@@ -22,13 +24,12 @@ def info(
     if as_json:
         print(json.dumps(facts))
         return
-    from rich.console import Console
     from rich.table import Table
 
-    table = Table(show_header=False, title=str(path), title_justify="left")
+    table = Table(show_header=False, title=plain(path), title_justify="left")
     for name, value in facts.items():
         table.add_row(name, _words(value))
-    Console().print(table)
+    console().print(table)
 
 
 def describe(path: Path, dataset: str | None = None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
 import typer
 
-from projbank.cli.bank import Dataset, Jobs, output_file
+from projbank.cli.bank import Dataset, Jobs
+from projbank.cli.outputs import Force, output_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,14 +44,16 @@ def index(
     bits: Annotated[
         int | None, typer.Option("--bits", "-b", help="Bits per code; 8 times the bytes if not given.")
     ] = None,
+    force: Force = False,
 ) -> None:
     """Put a file of codes into an index file."""
     from projbank.rows.source import open_array
     from projbank.search import HammingIndex
 
     own = None if ids is None else open_array(ids)
-    built = HammingIndex(open_array(codes), ids=own, n_bits=bits)
-    built.save(output)
+    with output_file(output, "index", (codes, ids), force) as temporary:
+        built = HammingIndex(open_array(codes), ids=own, n_bits=bits)
+        built.save(temporary)
     print(f"{output}: {len(built)} codes of {built.n_bits} bits")
 
 
@@ -79,6 +82,7 @@ def search(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write; standard output if not given.")
     ] = None,
+    force: Force = False,
     dataset: Dataset = None,
     jobs: Jobs = None,
 ) -> None:
@@ -92,7 +96,8 @@ def search(
     gallery = None if rerank in (None, "asymmetric") else open_vectors(rerank)
     vectors = None if gallery is None else _open_query_vectors(query_vectors, source, dataset)
     value_name = "score" if source.are_margins and gallery is None else "distance"
-    with _writer(output, format, value_name) as write:
+    sources = (index, queries, bank, rerank, query_vectors)
+    with _writer(output, format, value_name, sources, force) as write:
         for start in range(first, stop, QUERIES_PER_BATCH):
             end = min(start + QUERIES_PER_BATCH, stop)
             values, ids = opened.search(
@@ -165,13 +170,13 @@ def _rows(n_queries: int, row: int | None) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _writer(
-    output: Path | None, style: Format, value_name: str
+    output: Path | None, style: Format, value_name: str, inputs: Iterable[Path | str | None], force: bool
 ) -> Iterator[Callable[[int, NDArray[Any], NDArray[Any]], None]]:
     """Give a function that writes the results of a batch; a file appears whole or not at all."""
     with contextlib.ExitStack() as stack:
         file: TextIO = sys.stdout
         if output is not None:
-            temporary = stack.enter_context(output_file(output))
+            temporary = stack.enter_context(output_file(output, "results", inputs, force))
             file = stack.enter_context(open(temporary, "w", newline="", encoding="utf-8"))
         header = {
             Format.csv: f"query,rank,id,{value_name}\n",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from projbank.files import atomic_path
+from projbank.files import atomic_path, input_file
 
 FORMAT = "projbank-results"
 VERSION = 1
@@ -82,8 +82,8 @@ class ResultFile:
 def read_results(path: str | os.PathLike[str]) -> list[Record]:
     """Records of a result file."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        content = json.loads(input_file(path, "result file").read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not a result file, or damaged ({error}).") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path}: a JSON file, but not one of projbank's results.")

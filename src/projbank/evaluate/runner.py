@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from projbank.evaluate.results import KEY, Record, ResultFile, stamp
-from projbank.progress import say
+from projbank.progress import console, say
 
 SLOW_SECONDS = 600.0
 """A method that needs longer than this for one cell is measured for one seed only."""
@@ -139,7 +139,6 @@ def _plan_progress(total: int, done: int, verbose: int) -> Iterator[Callable[[st
     if not verbose or not sys.stderr.isatty():
         yield lambda text, steps: None
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -151,6 +150,6 @@ def _plan_progress(total: int, done: int, verbose: int) -> Iterator[Callable[[st
 
     times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     columns = (BarColumn(20), MofNCompleteColumn(), *times, TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), refresh_per_second=2, speed_estimate_period=MONTH) as bar:
+    with Progress(*columns, console=console(stderr=True), refresh_per_second=2, speed_estimate_period=MONTH) as bar:
         task = bar.add_task("", total=total, completed=done)
         yield lambda text, steps: bar.update(task, advance=steps, description=text)

@@ -22,6 +22,7 @@ from projbank.features.rowfile import RowFile
 from projbank.features.update import Plan, Previous, header, is_same
 from projbank.features.workers import NO_DESCRIPTORS, Workers
 from projbank.models.file import load
+from projbank.npyfile import add_note
 from projbank.params import check_choice, check_int
 from projbank.progress import progress, say
 from projbank.threads import thread_count
@@ -56,6 +57,7 @@ def extract(
     sample_images: int = SAMPLE_IMAGES,
     restart: bool = False,
     relearn: bool = False,
+    force: bool = False,
     max_pixels: int = MAX_PIXELS,
     n_jobs: int | None = None,
     verbose: int = 0,
@@ -75,6 +77,7 @@ def extract(
     sample_images : files that the codebook is learnt from, drawn at random
     restart : discard what a run with other arguments left behind
     relearn : start over: replace vectors and codebook that exist
+    force : replace files of another kind that stand where the outputs go
     max_pixels : a picture or frame of more pixels counts as one that can't be decoded
     n_jobs : worker processes; None is one per core
     """
@@ -86,6 +89,8 @@ def extract(
         raise ValueError(f"{source.root} holds {source.media}s, but the descriptor is one of {extractor.media}s.")
     extractor.check()
     with outputs.locked():
+        if not force:
+            outputs.check_kinds()
         previous = None if relearn else Previous.read(outputs)
         if previous is not None:
             previous.check_same(extractor)
@@ -143,6 +148,7 @@ class _Run:
         if n_rows == 0:
             self.outputs.discard()  # so that files that are mended are tried again
             raise MediaError(f"{self.source.root}: none of its {len(items)} files could be decoded.")
+        add_note(rows.rows_path, kind="vectors", made_by=extractor.identity())
         self._write_lists(extractor, done)
         self.outputs.publish()
         return Summary(
@@ -206,6 +212,7 @@ class _Run:
         rows = zip(self.plan.rows, done, strict=True)
         kept = [self.source.items[item] for (item, _), line in rows if line["ok"]]
         np.save(folder / "labels.npy", np.array([item.label for item in kept], dtype=np.int64))
+        add_note(folder / "labels.npy", kind="labels")
         _write(folder / "files.txt", (item.file for item in kept))
         _write(folder / "classes.txt", (f"{label}\t{name}" for label, name in self.source.class_names().items()))
         _write(folder / "record.jsonl", map(json.dumps, (header(extractor), *done)))

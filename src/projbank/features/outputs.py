@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from projbank.files import check_output
+
 try:
     import fcntl
 except ImportError:  # Windows: two runs at once are not told apart
@@ -68,6 +70,19 @@ class Outputs:
             raise IsADirectoryError(f"cannot write {self.vectors}: it is a directory")
         if not self.vectors.parent.is_dir():
             raise FileNotFoundError(f"cannot write {self.vectors}: there is no folder {self.vectors.parent}")
+
+    def check_kinds(self) -> None:
+        """Raise where a file that no earlier run has written stands in the way of an output."""
+        check_output(self.vectors, kind="vectors")
+        check_output(self.codebook, kind="codebook")
+        if self.vectors.exists() or self.codebook.exists():
+            return
+        for path in (self.labels, self.files, self.classes, self.record):
+            if path.exists() and path.stat().st_size:
+                raise FileExistsError(
+                    f"cannot write {path}: a file of this name is there and was not made for {self.vectors.name}; name "
+                    "another output, move the file, or give --force."
+                )
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

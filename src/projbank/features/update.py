@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from projbank.features.extractor import FeatureExtractor
 from projbank.features.outputs import Outputs
 from projbank.features.readers import Item, Source
+from projbank.integrity import DamageError
 from projbank.models.file import load
+from projbank.npyfile import open_npy
 
 FORMAT = "projbank-features"
 VERSION = 1
@@ -47,7 +49,7 @@ class Previous:
         if not outputs.vectors.exists():
             return cls(outputs, extractor, None, [])
         lines = _read_lines(outputs, extractor.identity())
-        vectors = _read_array(outputs.vectors, mmap_mode="r")
+        vectors = _read_array(outputs.vectors)
         if vectors.dtype != np.float32 or vectors.shape != (len(lines), extractor.n_dims_):
             raise ValueError(
                 f"{outputs.vectors}: shape {vectors.shape} and dtype {vectors.dtype} do not fit {len(lines)} files "
@@ -164,11 +166,11 @@ def _read_lines(outputs: Outputs, identity: str) -> list[Line]:
     return kept
 
 
-def _read_array(path: Path, **kwargs: Any) -> NDArray[Any]:
+def _read_array(path: Path) -> NDArray[Any]:
     try:
-        return np.load(path, **kwargs)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path}: damaged ({error}); {START_OVER}.") from error
+        return open_npy(path)[0]
+    except DamageError as error:
+        raise DamageError(f"{error} ({START_OVER}.)") from error
 
 
 def is_same(source: Source, item: Item, line: Line) -> bool:

@@ -1,0 +1,149 @@
+"""What commands write: never over an input or a file of another kind, always with a note of what made it."""
+
+import numpy as np
+import pytest
+
+from projbank import load
+from projbank.npyfile import add_note, read_note
+
+
+@pytest.fixture
+def folder(tmp_path, projbank):
+    X = np.random.default_rng(0).standard_normal((40, 32)).astype(np.float32)
+    np.save(tmp_path / "x.npy", X)
+    assert projbank(*fit(tmp_path, "bank"))[0] == 0
+    assert projbank("encode", tmp_path / "bank", tmp_path / "x.npy", "-o", tmp_path / "codes.npy")[0] == 0
+    assert projbank("index", tmp_path / "codes.npy", "-o", tmp_path / "index.pbi", "-b", 20)[0] == 0
+    return tmp_path
+
+
+def fit(folder, out, *more, vectors="x.npy", seed=0):
+    return ["fit", folder / vectors, "-b", 20, "-k", 5, "--max-iter", 2, "--seed", seed, "-o", folder / out, *more]
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "fit x.npy -o x.npy",
+        "encode bank x.npy -o x.npy",
+        "encode bank x.npy -o bank",
+        "index codes.npy -o codes.npy",
+        "search index.pbi codes.npy -o index.pbi",
+        "search index.pbi codes.npy -o codes.npy",
+        "search index.pbi x.npy --bank bank -o bank",
+        "search index.pbi x.npy --bank bank --rerank x.npy -o x.npy",
+    ],
+)
+def test_an_input_is_never_replaced(folder, projbank, words, link):
+    command, *rest, output = words.split()
+    if link:
+        (folder / "link").symlink_to(folder / output)
+        output = "link"
+    before = content(folder)
+    paths = [folder / word if (folder / word).exists() else word for word in [*rest, output]]
+    code, said, error = projbank(command, *paths, "--force")
+    assert (code, said) == (2, "")
+    assert "it is the input" in error
+    assert error.count("\n") == 1
+    assert content(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("fit x.npy -o", "model"),
+        ("encode bank x.npy -o", "codes"),
+        ("encode bank x.npy --margins -o", "margins"),
+        ("index codes.npy -o", "index"),
+        ("search index.pbi codes.npy --format csv -o", "results"),
+    ],
+)
+def test_another_kind_is_replaced_by_force_only(folder, projbank, words, kind):
+    words = [folder / word if (folder / word).exists() else word for word in words.split()]
+    more = ["-b", 20] if words[0] in ("fit", "index") else []
+    more += ["-k", 5, "--max-iter", 2] if words[0] == "fit" else []
+    np.save(folder / "mine.npy", np.random.default_rng(1).standard_normal((3, 4)))
+    mine = (folder / "mine.npy").read_bytes()
+    code, _, error = projbank(*words, folder / "mine.npy", *more)
+    assert code == 2
+    assert f"another kind (vectors, not {kind})" in error
+    assert (folder / "mine.npy").read_bytes() == mine
+    assert projbank(*words, folder / "mine.npy", *more, "--force")[0] == 0
+    once = (folder / "mine.npy").read_bytes()
+    assert once != mine
+    assert projbank(*words, folder / "mine.npy", *more)[0] == 0
+    assert (folder / "mine.npy").read_bytes() == once
+
+
+def test_codes_tell_what_made_them(folder, projbank):
+    note = read_note(folder / "codes.npy")
+    assert note["kind"] == "codes"
+    assert note["made_by"] == load(folder / "bank").identity()
+    assert note["n_bits"] == 20
+    assert projbank("encode", folder / "bank", folder / "x.npy", "--margins", "-o", folder / "m.npy")[0] == 0
+    assert read_note(folder / "m.npy")["kind"] == "margins"
+
+
+def test_vectors_of_another_codebook_are_refused(folder, projbank):
+    for name, codebook in (("a.npy", "FeatureExtractor:1"), ("b.npy", "FeatureExtractor:2"), ("c.npy", None)):
+        (folder / name).write_bytes((folder / "x.npy").read_bytes())
+        add_note(folder / name, kind="vectors", made_by=codebook)
+    assert projbank(*fit(folder, "a.bank", vectors="a.npy"))[0] == 0
+    assert load(folder / "a.bank").trained_on_ == "FeatureExtractor:1"
+    assert projbank("encode", folder / "a.bank", folder / "a.npy", "-o", folder / "out.npy")[0] == 0
+    for name in ("c.npy", "x.npy"):  # nothing is known
+        assert projbank("encode", folder / "a.bank", folder / name, "-o", folder / "out.npy")[0] == 0
+    code, _, error = projbank("encode", folder / "a.bank", folder / "b.npy", "-o", folder / "out.npy")
+    assert code == 2
+    assert "b.npy: was made by FeatureExtractor:2, but the codebook of" in error
+    assert "a.bank is FeatureExtractor:1; describe them with" in error
+    assert projbank("encode", folder / "bank", folder / "b.npy", "-o", folder / "out.npy")[0] == 0
+
+
+@pytest.mark.parametrize("command", ["fit", "encode", "index", "search"])
+def test_a_full_disk_is_one_line(folder, projbank, full_disk, command):
+    np.save(folder / "x.npy", np.random.default_rng(0).standard_normal((2000, 32)).astype(np.float32))
+    assert projbank("encode", folder / "bank", folder / "x.npy", "-o", folder / "codes.npy")[0] == 0
+    words = {
+        "fit": fit(folder, "out", "--neighbors", 5),
+        "encode": ["encode", folder / "bank", folder / "x.npy", "-o", folder / "out"],
+        "index": ["index", folder / "codes.npy", "-o", folder / "out", "-b", 20],
+        "search": ["search", folder / "index.pbi", folder / "codes.npy", "-o", folder / "out"],
+    }[command]
+    before = content(folder)
+    with full_disk(600):
+        code, said, error = projbank(*words)
+    assert (code, said) == (2, "")
+    assert "out: " in error
+    assert "bytes are needed" in error
+    assert "are free" in error
+    assert error.count("\n") == 1
+    assert content(folder) == before
+
+
+def test_names_with_brackets_are_names(projbank, tmp_path):
+    path = tmp_path / "a[" / "b]:smile:.npy"
+    path.parent.mkdir()
+    np.save(path, np.random.default_rng(0).standard_normal((20, 8)).astype(np.float32))
+    code, said, _ = projbank("info", path)
+    assert code == 0
+    assert "[/b]:smile:" in said.replace("\n", "")
+    code, said, _ = projbank(
+        "evaluate", path, "--name", "[/b]:smile:", "--methods", "sign", "--bits", 8, "--seeds", 1, "-k", 2
+    )
+    assert code == 0
+    assert "[/b]:smile:" in said
+
+
+def test_terminal_codes_in_names_are_written_out(projbank, tmp_path):
+    for command in ("info", "fit"):
+        more = ["-o", tmp_path / "o"] if command == "fit" else []
+        code, _, error = projbank(command, tmp_path / "a\x1b[31mred\x07.npy", *more)
+        assert code == 2
+        assert "\x1b" not in error
+        assert r"a\x1b[31mred\x07.npy: no such file" in error
