@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from projbank.search.margins import weigh
-from projbank.search.scan import nearest, nearest_weighted, weighted_distances
+from projbank.search.scan import Part, nearest, nearest_weighted, weighted_distances
 
 WIDTHS = [*range(1, 70), 95, 125, 127, 128, 250, 255, 256, 257, 287, 500, 511, 513, 1000, 1250, 8000]
 
@@ -30,7 +30,7 @@ def test_scan_equals_counting_bits(width):
     codes[:2] = 0
     codes[2] = 255
     queries = np.concatenate([codes[1:3], rng.integers(0, 256, (3, width), dtype=np.uint8)])
-    distances, ids = nearest(codes, np.arange(13), queries, 13, 1)
+    distances, ids = nearest([Part(codes, np.arange(13))], queries, 13, 1)
     expected, expected_ids = slow_nearest(slow_distances(codes, queries), np.arange(13), 13)
     np.testing.assert_array_equal(distances, expected)
     np.testing.assert_array_equal(ids, expected_ids)
@@ -47,19 +47,21 @@ def test_weighted_scan_equals_the_sum_of_weights(width, query_bits):
     differ = bits[None] != (integers > 0)[:, None]
     expected = (differ * np.abs(integers.astype(int))[:, None]).sum(axis=2)
     weighted = weigh(integers, query_bits)
-    distances, ids = nearest_weighted(codes, np.arange(21), weighted, 21, 1)
+    distances, ids = nearest_weighted([Part(codes, np.arange(21))], weighted, 21, 1)
     best, best_ids = slow_nearest(expected, np.arange(21), 21)
     np.testing.assert_array_equal(distances, best)
     np.testing.assert_array_equal(ids, best_ids)
     rows = np.tile(np.arange(21)[::-1], (3, 1)).copy()
-    np.testing.assert_array_equal(weighted_distances(codes, rows, weighted, 2), expected[:, ::-1])
+    np.testing.assert_array_equal(
+        weighted_distances([Part(codes[:4], rows), Part(codes[4:], rows)], rows, weighted, 2), expected[:, ::-1]
+    )
 
 
 def test_extreme_weights_do_not_overflow():
     n_bits = 1 << 20
     codes = np.zeros((1, n_bits // 8), dtype=np.uint8)
     weighted = weigh(np.full((1, n_bits), 127, dtype=np.int8), 8)
-    distances, _ = nearest_weighted(codes, np.arange(1), weighted, 1, 1)
+    distances, _ = nearest_weighted([Part(codes, np.arange(1))], weighted, 1, 1)
     assert distances[0, 0] == 127 * n_bits
 
 
@@ -68,7 +70,7 @@ def test_nothing_past_the_end_is_read():
     program = """
 import ctypes, mmap
 import numpy as np
-from projbank.search.scan import nearest
+from projbank.search.scan import Part, nearest, within
 pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
 memory = np.frombuffer(pages, dtype=np.uint8)
 libc = ctypes.CDLL(None, use_errno=True)
@@ -77,7 +79,9 @@ for width in range(1, 600):
     rows = min(3, mmap.PAGESIZE // width)
     codes = memory[mmap.PAGESIZE - rows * width : mmap.PAGESIZE].reshape(rows, width)
     query = memory[mmap.PAGESIZE - width : mmap.PAGESIZE].reshape(1, width)
-    assert nearest(codes, np.arange(rows), query, rows, 1)[0].max() == 0
+    part = Part(codes, np.arange(rows))
+    assert nearest([part], query, rows, 1)[0].max() == 0
+    assert len(within([part._replace(rows=part.ids)], query, 0, 1)[1]) == rows
 print("done")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from projbank.search import HammingIndex, IndexFileError
+from projbank.search import HammingIndex, IndexFileError, verify_index
+from projbank.search.layout import COMMIT_PLACE
 
 
 @pytest.fixture
@@ -39,20 +40,23 @@ VERSION_1 = (
 )
 
 
-def test_a_file_of_version_1_stays_readable_and_is_what_is_written(tmp_path):
-    (tmp_path / "old.pbi").write_bytes(VERSION_1)
-    index = HammingIndex.load(tmp_path / "old.pbi")
+def test_a_file_of_version_1_stays_readable(tmp_path):
+    path = tmp_path / "old.pbi"
+    path.write_bytes(VERSION_1)
+    index = HammingIndex.load(path)
     assert (index.n_bits, index.ids.tolist(), index.codes.tolist()) == (11, [30, 4], [[5, 1], [255, 0]])
-    index.save(tmp_path / "new.pbi")
-    assert (tmp_path / "new.pbi").read_bytes() == VERSION_1
+    index.add(np.ones((1, 2), np.uint8)).save()
+    again = HammingIndex.load(path)
+    assert (again.ids.tolist(), again.codes.tolist()) == ([30, 4, 31], [[5, 1], [255, 0], [1, 1]])
 
 
 def test_a_file_larger_than_memory_is_opened(tmp_path):
     """A sparse file of 1 TB: only mapping opens it."""
     n, width = 10**9, 1000
-    HammingIndex(n_bits=8 * width).save(tmp_path / "huge.pbi")
+    (tmp_path / "huge.pbi").write_bytes(VERSION_1[:-20])
 
     def grow(header):
+        header["__metadata__"]["n_bits"] = "8000"
         header["ids"].update(shape=[n], data_offsets=[0, 8 * n])
         header["codes"].update(shape=[n, width], data_offsets=[8 * n, (8 + width) * n])
 
@@ -123,19 +127,22 @@ def rewrite_header(path, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda h: h["__metadata__"].update(version="2"), "newer projbank"),
+        (lambda h: h["__metadata__"].update(version="3"), "newer projbank"),
+        (lambda h: h["__metadata__"].update(version="2"), "damaged header"),
         (lambda h: h["__metadata__"].update(version="x"), "damaged metadata"),
         (lambda h: h["__metadata__"].update(n_bits="30"), "damaged header"),
         (lambda h: h["__metadata__"].pop("next_id"), "damaged metadata"),
         (lambda h: h["__metadata__"].update(format="other"), "not an index of projbank"),
-        (lambda h: h["codes"].update(shape=[21, 3]), "damaged header"),
-        (lambda h: h["ids"].update(shape=[-20]), "damaged header"),
+        (lambda h: h["codes"].update(shape=[3, 2]), "damaged header"),
+        (lambda h: h["ids"].update(shape=[-2]), "damaged header"),
         (lambda h: h["ids"].update(shape=["a"]), "damaged header"),
-        (lambda h: h["ids"].update(data_offsets=[8, 168]), "damaged header"),
-        (lambda h: h.pop("codes"), "damaged header"),
+        (lambda h: h["ids"].update(data_offsets=[8, 24]), "damaged header"),
+        (lambda h: h.pop("codes"), "damaged"),
     ],
 )
-def test_a_changed_header_is_told(path, change, message):
+def test_a_changed_header_of_version_1_is_told(tmp_path, change, message):
+    path = tmp_path / "old.pbi"
+    path.write_bytes(VERSION_1)
     rewrite_header(path, change)
     with pytest.raises(IndexFileError, match=message):
         HammingIndex.load(path)
@@ -160,14 +167,37 @@ def test_other_safetensors_files_and_missing_ones(tmp_path):
         HammingIndex.load(tmp_path)
 
 
-def test_a_failed_save_keeps_the_old_file(path, index, monkeypatch):
+def test_every_changed_byte_is_told(path):
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    length = 8 + int.from_bytes(whole[:8], "little")
+    for place in [*range(length), *rng.integers(length, len(whole), 60).tolist()]:
+        changed = bytearray(whole)
+        changed[place] ^= 1 << rng.integers(8)
+        path.write_bytes(changed)
+        try:
+            index = HammingIndex.load(path)
+        except IndexFileError:
+            continue
+        assert COMMIT_PLACE <= place < COMMIT_PLACE + 64  # one slot is enough
+        np.testing.assert_array_equal(index.codes, np.frombuffer(whole[-60:], np.uint8).reshape(20, 3))
+
+
+def test_large_tensors_are_verified_on_request(path, monkeypatch):
+    monkeypatch.setattr("projbank.search.file.CHECKED_BYTES", 10)
+    verify_index(path)
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    assert len(HammingIndex.load(path)) == 20
+    with pytest.raises(IndexFileError, match="codes do not agree"):
+        verify_index(path)
+
+
+def test_a_failed_save_keeps_the_old_file(path, index):
     before = path.read_bytes()
-
-    def fail(array, dtype=None):
-        raise OSError("disk full")
-
-    monkeypatch.setattr("projbank.search.file.np.ascontiguousarray", fail)
-    with pytest.raises(OSError, match="disk full"):
-        index.save(path)
+    with pytest.raises(IsADirectoryError):
+        index.save(path.parent)
+    (path.parent / "picture.png").write_bytes(b"\x89PNG\r\n")
+    with pytest.raises(FileExistsError, match="picture"):
+        index.save(path.parent / "picture.png")
     assert path.read_bytes() == before
-    assert [entry.name for entry in path.parent.iterdir()] == ["index.pbi"]
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["index.pbi", "picture.png"]

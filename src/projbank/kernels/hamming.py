@@ -195,11 +195,12 @@ def _replace_worst(distances: Any, ids: Any, distance: Any, ident: Any) -> None:
     ids[place] = ident
 
 
-@kernel("void(intp, intp, intp, intp, intp, intp, intp, intp, intp, int32[:, ::1], int64[:, ::1])")
+@kernel("void(intp, intp, intp, intp, intp, intp, intp, intp, intp, intp, int32[:, ::1], int64[:, ::1])")
 def scan(
     codes: Any,
     row_stride: Any,
     ids: Any,
+    rows: Any,
     n_rows: Any,
     queries: Any,
     planes: Any,
@@ -213,8 +214,9 @@ def scan(
 
     Parameters
     ----------
-    codes, row_stride, n_rows : address of the codes, bytes from row to row, number of rows
-    ids : address of n_rows int64
+    codes, row_stride : address of the codes, bytes from row to row
+    ids : address of one int64 per row; a row with a negative id does not count
+    rows, n_rows : address of the int64 numbers of the rows to visit, 0 for rows 0, 1, 2 ...; how many there are
     queries : address of (n_queries, n_bytes) packed bits
     planes, n_planes : address of (n_queries, n_planes, n_bytes) packed bits of the weights; n_planes 0 is plain Hamming
     heap_distances, heap_ids : (n_queries, k), the k smallest (distance, id) so far, the largest of them first
@@ -228,19 +230,57 @@ def scan(
             query = queries + q * n_bytes
             weights = planes + q * n_planes * n_bytes
             worst = distances[0]
-            for row in range(start, stop):
+            for place in range(start, stop):
+                row = place if rows == 0 else _int64_at(rows + 8 * place)
                 code = codes + row * row_stride
                 if n_planes > 0:
                     distance = _weighted(code, query, weights, n_planes, n_bytes)
-                elif q == 0:
+                elif q == 0 and rows == 0:
                     distance = _hamming_streaming(code, query, 0, n_bytes)
                 else:
                     distance = _hamming(code, query, 0, n_bytes)
                 if distance <= worst:
                     ident = _int64_at(ids + 8 * row)
-                    if distance < worst or ident < best[0]:
+                    if ident >= 0 and (distance < worst or ident < best[0]):
                         _replace_worst(distances, best, distance, ident)
                         worst = distances[0]
+
+
+@kernel("int64(intp, intp, intp, intp, intp, intp, intp, intp, int64, int64[::1], int32[::1], int64[::1])")
+def scan_within(
+    codes: Any,
+    row_stride: Any,
+    ids: Any,
+    rows: Any,
+    n_rows: Any,
+    queries: Any,
+    n_queries: Any,
+    n_bytes: Any,
+    most: Any,
+    found_queries: Any,
+    found_distances: Any,
+    found_ids: Any,
+) -> Any:
+    """List every (query, distance, id) of at most `most`, as far as there is room; the number of them comes back.
+
+    `codes` to `n_bytes` are as in `scan`; `n_rows` are few enough to stay in cache for all queries.
+    """
+    room = found_ids.size
+    n_found = 0
+    for q in range(n_queries):
+        query = queries + q * n_bytes
+        for place in range(n_rows):
+            row = place if rows == 0 else _int64_at(rows + 8 * place)
+            distance = _hamming(codes + row * row_stride, query, 0, n_bytes)
+            if distance <= most:
+                ident = _int64_at(ids + 8 * row)
+                if ident >= 0:
+                    if n_found < room:
+                        found_queries[n_found] = q
+                        found_distances[n_found] = distance
+                        found_ids[n_found] = ident
+                    n_found += 1
+    return n_found
 
 
 @kernel("void(intp, intp, int64[::1], intp, intp, intp, intp, int32[::1])")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,11 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from projbank.bits import check_codes, clear_padding, pack
 from projbank.params import check_choice, check_int
 from projbank.rows.source import check_finite
-from projbank.search.file import IndexContent, read_index, write_index
-from projbank.search.ids import check_ids
+from projbank.search.blocks import Block
+from projbank.search.gallery import Gallery
 from projbank.search.margins import quantise, weigh
 from projbank.search.rerank import by_margins, by_vectors
-from projbank.search.scan import nearest, nearest_weighted
+from projbank.search.scan import NOTHING, Part, nearest, nearest_weighted, within
+from projbank.search.storage import Stored, append_changes, read_gallery, write_gallery
 from projbank.threads import thread_count
 
 MAX_BITS = 1 << 24
@@ -29,16 +31,20 @@ class HammingIndex:
     ----------
     codes : uint8 (n, ceil(n_bits / 8)), optional
         Bit p stands in byte p // 8 at position p % 8. The array is used where it is, not copied (a memory map stays on
-        disk), so leave it unchanged; the first `add` or `remove` makes a copy. Stray bits past `n_bits` do not count.
-    ids : int64 (n,), optional
-        Own ids, distinct and not negative; by default 0, 1, 2 ...
+        disk), so leave it unchanged. Stray bits past `n_bits` do not count.
+    ids : int64 (n,) or list of str, optional
+        Own ids, distinct: numbers, not negative, or texts. By default 0, 1, 2 ...
     n_bits : int, optional
         Length of a code; by default 8 times the bytes of one, and margins may then lack up to 7 bits, which count 0.
+    payload : list, optional
+        A small JSON value per code (a path, a title, a dict), kept beside it.
+    made_by : str, optional
+        Identity of what made the codes (`bank.identity_`), kept in the file.
 
     Notes
     -----
     Results are in the order of (distance, id): ties go to the smaller id, whatever the order of the codes and the
-    number of threads.
+    number of threads. With ids that are texts, ties go to the code that was added first.
 
     Examples
     --------
@@ -51,23 +57,27 @@ class HammingIndex:
     """
 
     def __init__(
-        self, codes: ArrayLike | None = None, *, ids: ArrayLike | None = None, n_bits: int | None = None
+        self,
+        codes: ArrayLike | None = None,
+        *,
+        ids: ArrayLike | None = None,
+        n_bits: int | None = None,
+        payload: Iterable[Any] | None = None,
+        made_by: str | None = None,
     ) -> None:
         if codes is None and n_bits is None:
             raise ValueError("HammingIndex needs codes, or n_bits for an empty index.")
         if n_bits is not None:
             n_bits = check_int(self, "n_bits", n_bits, 1, MAX_BITS)
-        array = np.empty((0, (int(n_bits or 0) + 7) // 8), np.uint8) if codes is None else check_codes(codes, n_bits)
+        array = None if codes is None else check_codes(codes, n_bits)
         self._may_lack = 0 if n_bits else 7
-        self._n_bits = check_int(self, "n_bits", n_bits or 8 * array.shape[1], 1, MAX_BITS)
-        self._codes = np.ascontiguousarray(clear_padding(array, self._n_bits))
-        self._count = len(array)
-        self._owned = False
-        if ids is None:
-            self._ids = np.arange(self._count, dtype=np.int64)
-        else:
-            self._ids = check_ids(ids, self._count).copy()
-        self._next_id = int(self._ids.max(initial=-1)) + 1
+        self._n_bits = check_int(self, "n_bits", n_bits or 8 * array.shape[1], 1, MAX_BITS)  # type: ignore[union-attr]
+        self.made_by = made_by
+        self._gallery = Gallery(self._n_bits)
+        self._stored: Stored | None = None
+        if array is not None:
+            new = self._gallery.check(array, ids, payload)
+            self._gallery.append(Block(new._replace(codes=np.ascontiguousarray(new.codes))))
 
     @property
     def n_bits(self) -> int:
@@ -76,65 +86,55 @@ class HammingIndex:
 
     @property
     def codes(self) -> NDArray[np.uint8]:
-        """The stored codes, (n, ceil(n_bits / 8)), read-only."""
-        return _read_only(self._codes[: self._count])
+        """The stored codes, (n, ceil(n_bits / 8)), read-only; a copy once codes were added or removed."""
+        return _read_only(self._gallery.compacted().codes)
 
     @property
-    def ids(self) -> NDArray[np.int64]:
-        """Their ids, (n,), read-only."""
-        return _read_only(self._ids[: self._count])
+    def ids(self) -> NDArray[Any]:
+        """Their ids, (n,), read-only: int64, or objects of type str."""
+        content = self._gallery.compacted()
+        if not self._gallery.named:
+            return _read_only(content.ids)
+        return _read_only(np.array([*(content.names or []), None], dtype=object)[:-1])
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._gallery)
 
     def __repr__(self) -> str:
-        return f"HammingIndex({self._count} codes of {self._n_bits} bits)"
+        return f"HammingIndex({len(self)} codes of {self._n_bits} bits)"
 
-    def add(self, codes: ArrayLike, ids: ArrayLike | None = None) -> Self:
+    def add(self, codes: ArrayLike, ids: ArrayLike | None = None, payload: Iterable[Any] | None = None) -> Self:
         """Add codes; without `ids` they continue after the largest id ever used. On any error nothing is added."""
-        new = clear_padding(check_codes(codes, self._n_bits), self._n_bits)
-        if ids is None:
-            new_ids = np.arange(self._next_id, self._next_id + len(new), dtype=np.int64)
-        else:
-            new_ids = check_ids(ids, len(new))
-            if new_ids.min(initial=self._next_id) < self._next_id:
-                known = new_ids[np.isin(new_ids, self.ids)]
-                if len(known):
-                    raise ValueError(f"ids must be new. Got {known[0]}, which the index already holds.")
-        total = self._count + len(new)
-        self._make_room(total)
-        self._codes[self._count : total] = new
-        self._ids[self._count : total] = new_ids
-        self._count = total
-        self._next_id = max(self._next_id, int(new_ids.max(initial=-1)) + 1)
+        self._gallery.add(self._gallery.check(codes, ids, payload))
         return self
 
     def remove(self, ids: ArrayLike) -> Self:
         """Remove the codes of the given ids; the others keep theirs. If one is unknown, nothing is removed."""
-        gone = check_ids(ids)
-        missing = gone[~np.isin(gone, self.ids)]
-        if len(missing):
-            raise ValueError(
-                f"ids must be in the index. Got {missing[0]}, which it does not hold; nothing was removed."
-            )
-        kept = ~np.isin(self.ids, gone)
-        self._codes, self._ids = self.codes[kept], self.ids[kept]
-        self._count = len(self._ids)
-        self._owned = True
+        self._gallery.remove(ids)
         return self
+
+    def reconstruct(self, ids: ArrayLike) -> NDArray[np.uint8]:
+        """Return the codes of the given ids, uint8 (len(ids), ceil(n_bits / 8)), in their order."""
+        return self._gallery.codes_of(self._gallery.numbers(ids))
+
+    def payload(self, ids: ArrayLike) -> list[Any]:
+        """Return what was stored beside the codes of the given ids, in their order; None where nothing was."""
+        return self._gallery.payload_of(self._gallery.numbers(ids))
 
     def search(
         self,
         queries: ArrayLike,
         k: int = 100,
         *,
+        allow: ArrayLike | None = None,
+        max_distance: int | None = None,
         query_bits: int = 4,
         rerank: Any = None,
         query_vectors: Any = None,
         metric: str = "l2",
         shortlist: int | None = None,
         n_jobs: int | None = None,
-    ) -> tuple[NDArray, NDArray[np.int64]]:
+    ) -> tuple[NDArray, NDArray]:
         """Find the k nearest codes of each query; fewer columns come back if the index holds fewer codes.
 
         Parameters
@@ -144,13 +144,19 @@ class HammingIndex:
             by the asymmetric score, the sum over bits of +margin where the stored bit is 1 and -margin where it is 0.
             Margins are taken as they are: bits of larger margins count more, so scale them first if they should not.
         k : number of neighbours
+        allow : ids, or bool mask (n,) in the order of `ids`, optional
+            Only these codes are looked at; the time shrinks with their number. Ids that the index does not hold are
+            passed over.
+        max_distance : int, optional
+            Codes at a larger Hamming distance are not found. For packed codes, and for the first stage of `rerank`.
         query_bits : int in [2, 8]
             Margins are rounded, per query, to signed integers of so many bits times one scale. The score is exact for
             the rounded margins. Time grows with `query_bits` - 1.
         rerank : None, "asymmetric", or array of vectors (N, D)
             Second stage on a shortlist. "asymmetric": queries are margins, the shortlist is found by the Hamming
             distance to their signs and ordered by the asymmetric score. Vectors (array, memory map, scipy.sparse, HDF5
-            data set): the shortlist is ordered by the distance between `query_vectors` and the rows ``rerank[id]``.
+            data set): the shortlist is ordered by the distance between `query_vectors` and the rows ``rerank[id]``
+            (where ids are texts: row i belongs to the i-th code that was added).
         query_vectors : floats (n_queries, D)
             The queries' own vectors, for `rerank` with vectors.
         metric : "l2" or "cosine"
@@ -164,61 +170,122 @@ class HammingIndex:
         distances or scores : (n_queries, min(k, n))
             int32 Hamming distances, smallest first; float32 asymmetric scores, largest first; or float32 distances
             between vectors, smallest first.
-        ids : int64 (n_queries, min(k, n))
-            Ties go to the smaller id.
+        ids : int64 (n_queries, min(k, n)), or objects where ids are texts
+            Ties go to the smaller id. Where `allow` or `max_distance` leave fewer than k codes, the last places have
+            id -1 (None where ids are texts) and the largest int32 as distance (score -inf, distance of vectors inf).
         """
-        k = min(check_int("HammingIndex.search", "k", k, 1), self._count)
-        query_bits = check_int("HammingIndex.search", "query_bits", query_bits, 2, 8)
+        owner = "HammingIndex.search"
+        k = min(check_int(owner, "k", k, 1), len(self))
+        query_bits = check_int(owner, "query_bits", query_bits, 2, 8)
+        most = NOTHING if max_distance is None else check_int(owner, "max_distance", max_distance, 0)
         n_threads = thread_count(n_jobs)
         points = self._check_queries(queries)
+        parts = self._gallery.parts(allow)
+        if max_distance is not None and points.dtype != np.uint8 and rerank is None:
+            raise ValueError("max_distance is a Hamming distance: queries must be packed codes, or give rerank.")
         if rerank is None:
             if shortlist is not None or query_vectors is not None:
                 raise ValueError("shortlist and query_vectors are for two-stage search: give rerank, too.")
-            return self._one_stage(points, k, query_bits, n_threads)
-        size = check_int(
-            "HammingIndex.search", "shortlist", 10 * max(k, 1) if shortlist is None else shortlist, max(k, 1)
-        )
-        size = min(size, self._count)
+            values, found = self._one_stage(parts, points, k, query_bits, most, n_threads)
+            return values, self._gallery.labels(found)
+        size = check_int(owner, "shortlist", 10 * max(k, 1) if shortlist is None else shortlist, max(k, 1))
+        size = min(size, len(self))
         if isinstance(rerank, str):
-            check_choice("HammingIndex.search", "rerank", rerank, ("asymmetric",))
+            check_choice(owner, "rerank", rerank, ("asymmetric",))
             if points.dtype == np.uint8:
                 raise TypeError('queries must be margins (floats) for rerank="asymmetric". Got packed codes (uint8).')
-            _, found = nearest(self.codes, self.ids, pack(points > 0), size, n_threads)
-            return by_margins(self.codes, self._rows_of(found), found, points, k, query_bits, n_threads)
-        check_choice("HammingIndex.search", "metric", metric, ("l2", "cosine"))
-        _, found = self._one_stage(points, size, query_bits, n_threads)
-        return by_vectors(found, rerank, query_vectors, metric, k, n_threads)
+            _, found = nearest(parts, pack(points > 0), size, n_threads, most)
+            rows = self._gallery.rows_of(found.reshape(-1)).reshape(found.shape)
+            values, found = by_margins(self._gallery.all_parts(), rows, found, points, k, query_bits, n_threads)
+        else:
+            check_choice(owner, "metric", metric, ("l2", "cosine"))
+            _, found = self._one_stage(parts, points, size, query_bits, most, n_threads)
+            values, found = by_vectors(found, rerank, query_vectors, metric, k, n_threads)
+        return values, self._gallery.labels(found)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to one file; an existing file is replaced in one step."""
-        write_index(path, IndexContent(self.codes, self.ids, self._n_bits, self._next_id))
+    def range_search(
+        self, queries: ArrayLike, max_distance: int, *, allow: ArrayLike | None = None, n_jobs: int | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray]:
+        """Find all codes at a Hamming distance of at most `max_distance` from each query.
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Open an index file by mapping it into memory: instant at any size, pages are read as searches need them.
+        Parameters
+        ----------
+        queries : uint8 (n_queries, ceil(n_bits / 8))
+        max_distance : int
+        allow : ids or mask, optional
+            As in `search`.
+        n_jobs : threads; None is all cores. The result does not depend on it.
 
-        The file must stay as it is while the index is used. `add` and `remove` copy the index into memory first.
+        Returns
+        -------
+        limits : int64 (n_queries + 1,)
+            The codes found for query q stand at ``limits[q]:limits[q + 1]`` of the other two, as FAISS gives them.
+        distances : int32
+        ids : int64, or objects where ids are texts
+            Each query's in the order of (distance, id).
+        """
+        owner = "HammingIndex.range_search"
+        most = min(check_int(owner, "max_distance", max_distance, 0), NOTHING)
+        points = clear_padding(check_codes(queries, self._n_bits, "queries"), self._n_bits)
+        limits, distances, found = within(self._gallery.parts(allow), points, most, thread_count(n_jobs))
+        return limits, distances, self._gallery.labels(found)
+
+    def save(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Write the index to one file, or add what has changed to the file that it was loaded from.
+
+        Parameters
+        ----------
+        path : path, optional
+            Write the whole index, without what was removed; an existing index is replaced in one step. Not given:
+            append the codes added and the ids removed since `load` or the last `save`. A process that is killed
+            meanwhile leaves the file as it was; whoever has it open goes on with what it was.
 
         Raises
         ------
         IndexFileError
-            If the file is not an index, is damaged or cut short, or was written by a newer version.
+            If the file was changed by someone else since it was loaded.
         """
-        content = read_index(path)
-        index = cls(n_bits=content.n_bits)
-        index._codes, index._ids = np.asarray(content.codes), np.asarray(content.ids)
-        index._count, index._next_id = len(content.ids), content.next_id
+        if path is not None:
+            self._stored = write_gallery(path, self._gallery, self._settings())
+        elif self._stored is None:
+            raise ValueError("path must be given: the index was not loaded from one file, nor saved to one.")
+        elif self._stored.state.can_grow:
+            self._stored = append_changes(self._stored, self._gallery)
+        else:
+            self._stored = write_gallery(self._stored.state.path, self._gallery, self._settings())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Self:
+        """Open an index file by mapping it into memory: instant at any size, pages are read as searches need them.
+
+        Parameters
+        ----------
+        path : path, or list of paths
+            Several files (shards) become one index, searched together; their ids must be distinct.
+
+        Raises
+        ------
+        IndexFileError
+            If a file is not an index, is damaged or cut short, or was written by a newer version.
+        """
+        paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+        gallery, settings, stored = read_gallery(paths)
+        index = cls(n_bits=gallery.n_bits, made_by=settings.get("made_by"))
+        index._gallery, index._stored = gallery, stored
         return index
 
+    def _settings(self) -> dict[str, str]:
+        return {} if self.made_by is None else {"made_by": self.made_by}
+
     def _one_stage(
-        self, points: NDArray[Any], k: int, query_bits: int, n_threads: int
+        self, parts: list[Part], points: NDArray[Any], k: int, query_bits: int, most: int, n_threads: int
     ) -> tuple[NDArray, NDArray[np.int64]]:
         if points.dtype == np.uint8:
-            return nearest(self.codes, self.ids, points, k, n_threads)
+            return nearest(parts, points, k, n_threads, most)
         integers, scale = quantise(points, query_bits)
         weighted = weigh(integers, query_bits)
-        distances, ids = nearest_weighted(self.codes, self.ids, weighted, k, n_threads)
-        return weighted.scores(distances, scale), ids
+        distances, ids = nearest_weighted(parts, weighted, k, n_threads)
+        return weighted.scores(distances, scale, ids), ids
 
     def _check_queries(self, queries: ArrayLike) -> NDArray[Any]:
         array = np.asarray(queries)
@@ -235,21 +302,6 @@ class HammingIndex:
             array = array.astype(np.float32, copy=False)
         check_finite(array, name="queries")
         return np.pad(array, ((0, 0), (0, lacking))) if lacking else array
-
-    def _rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows at which the given ids, all of them present, are stored."""
-        order = np.argsort(self.ids, kind="stable")
-        return order[np.searchsorted(self.ids, ids, sorter=order)]
-
-    def _make_room(self, total: int) -> None:
-        """Own buffers of at least `total` rows; they grow by half, so that many small adds stay cheap."""
-        if self._owned and total <= len(self._codes):
-            return
-        capacity = total if self._count == 0 else max(total, self._count * 3 // 2)
-        codes = np.empty((capacity, self._codes.shape[1]), dtype=np.uint8)
-        ids = np.empty(capacity, dtype=np.int64)
-        codes[: self._count], ids[: self._count] = self.codes, self.ids
-        self._codes, self._ids, self._owned = codes, ids, True
 
 
 def _read_only(array: NDArray) -> NDArray:

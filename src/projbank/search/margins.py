@@ -29,9 +29,13 @@ class WeightedQueries(NamedTuple):
     planes: NDArray[np.uint8]
     total: NDArray[np.int64]
 
-    def scores(self, distances: NDArray[np.int32], scale: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Asymmetric scores from weighted distances: what agrees minus what differs, (n, k)."""
-        return ((self.total[:, None] - 2 * distances.astype(np.int64)) * scale[:, None]).astype(np.float32)
+    def scores(
+        self, distances: NDArray[np.int32], scale: NDArray[np.float32], ids: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        """Asymmetric scores from weighted distances: what agrees minus what differs, (n, k); -inf for ids of -1."""
+        scores = ((self.total[:, None] - 2 * distances.astype(np.int64)) * scale[:, None]).astype(np.float32)
+        scores[ids < 0] = -np.inf
+        return scores
 
 
 def quantise(margins: NDArray[Any], query_bits: int) -> QuantisedQueries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ from numpy.typing import NDArray
 
 from projbank.rows.source import check_finite, row_blocks
 from projbank.search.margins import quantise, weigh
-from projbank.search.scan import sort_pairs, weighted_distances
-from projbank.threads import run_all
+from projbank.search.scan import Part, sort_pairs, weighted_distances
+from projbank.threads import run_each
 
 Ranked = tuple[NDArray[np.float32], NDArray[np.int64]]
 GATHER_BYTES = 8 << 20
@@ -19,7 +20,7 @@ GATHER_BYTES = 8 << 20
 
 
 def by_margins(
-    codes: NDArray[np.uint8],
+    parts: Sequence[Part],
     rows: NDArray[np.int64],
     ids: NDArray[np.int64],
     margins: NDArray[np.float32],
@@ -27,11 +28,14 @@ def by_margins(
     query_bits: int,
     n_threads: int,
 ) -> Ranked:
-    """Keep the k candidates of each query with the largest asymmetric scores; `rows` and `ids` are (n_queries, s)."""
+    """Keep the k candidates of each query with the largest asymmetric scores; `rows` and `ids` are (n_queries, s).
+
+    Rows are counted through all parts. Candidates of id -1 are places left empty: they come last, with score -inf.
+    """
     integers, scale = quantise(margins, query_bits)
     weighted = weigh(integers, query_bits)
-    distances, found = sort_pairs(weighted_distances(codes, rows, weighted, n_threads), ids, k)
-    return weighted.scores(distances, scale), found
+    distances, found = sort_pairs(weighted_distances(parts, rows, weighted, n_threads), ids, k)
+    return weighted.scores(distances, scale, found), found
 
 
 def by_vectors(
@@ -39,23 +43,25 @@ def by_vectors(
 ) -> Ranked:
     """Keep the k candidates of each query whose rows of `vectors` are nearest to the query's own vector.
 
-    Distances are summed in float64 and given as float32; ties go to the smaller id.
+    Distances are summed in float64 and given as float32; ties go to the smaller id. Candidates of id -1 are places left
+    empty: they come last, at an infinite distance.
     """
     points = _check_vectors(candidates, vectors, query_vectors)
-    distances = np.empty(candidates.shape, dtype=np.float32)
+    distances = np.full(candidates.shape, np.inf, dtype=np.float32)
     ordered = np.sort(candidates, axis=1)  # rows are read in the order of the file
 
     def one(q: int) -> None:
         point = points[q].astype(np.float64)
-        for start, stop in row_blocks(ordered.shape[1], len(point), GATHER_BYTES):
+        empty = int(np.searchsorted(ordered[q], 0))
+        for start, stop in row_blocks(ordered.shape[1] - empty, len(point), GATHER_BYTES):
+            start, stop = start + empty, stop + empty
             rows = ordered[q, start:stop]
             distances[q, start:stop] = _distances(_gather(vectors, rows), point, metric)
             bad = ~np.isfinite(distances[q, start:stop])
             if bad.any():
                 raise ValueError(f"rerank contains NaN, infinity or a value too large at row {rows[np.argmax(bad)]}.")
 
-    for _ in run_all(one, [(q,) for q in range(len(candidates))], n_threads):
-        pass
+    run_each(one, [(q,) for q in range(len(candidates))], n_threads)
     return sort_pairs(distances, ordered, k)
 
 
