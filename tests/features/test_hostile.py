@@ -14,7 +14,8 @@ import pytest
 from projbank.features import DenseSIFT, FeatureExtractor, FisherVector, readers
 from projbank.features.extract import extract
 from projbank.features.image_size import image_size
-from projbank.features.media import MediaError, decode_image, video_frames
+from projbank.features.media import MediaError, video_frames
+from projbank.features.photos import read_photo
 from projbank.features.readers import Item, Source, open_source
 from tests.features.media_files import picture_folder, write_picture, write_video, zip_of
 
@@ -65,7 +66,7 @@ def test_a_big_endian_tiff_and_a_netpbm_with_comments():
 @pytest.mark.parametrize("side", [12_000, 100_000])
 def test_a_picture_too_large_is_refused_before_it_is_decoded(side):
     with pytest.raises(MediaError, match=rf"x.png: is too large: {side} x {side} pixels, at most 100000000"):
-        decode_image(png_bomb(side, side), "x.png", max_side=300)
+        read_photo(png_bomb(side, side), "x.png", 300)
 
 
 def test_a_frame_too_large_is_refused(tmp_path):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from projbank.features.media import MediaError, decode_image, video_frames
+from projbank.features.media import MediaError, video_frames
+from projbank.features.photos import read_photo
 from projbank.features.readers import UNLABELLED, open_source
 from tests.features.media_files import picture, picture_folder, write_picture, write_video, zip_of
 
@@ -31,7 +32,7 @@ def test_image_folder_has_a_class_per_subfolder(tmp_path):
         ("class1/deep/er.PNG", 1, "class1", ""),
         ("loose.png", UNLABELLED, "", ""),
     ]
-    np.testing.assert_array_equal(decode_image(source.read(source.items[2]), "x"), picture(100))
+    np.testing.assert_array_equal(read_photo(source.read(source.items[2]), "x", colour=False).image, picture(100))
 
 
 def test_zip_follows_its_table(tmp_path):
@@ -40,7 +41,7 @@ def test_zip_follows_its_table(tmp_path):
     source = open_source(zip_of(folder, tmp_path / "data.zip", table))
     assert summary(source) == [("class1/01.png", 7, "seven", "train"), ("class0/00.png", 3, "three", "test")]
     assert source.class_names() == {3: "three", 7: "seven"}
-    np.testing.assert_array_equal(decode_image(source.read(source.items[0]), "x"), picture(101))
+    np.testing.assert_array_equal(read_photo(source.read(source.items[0]), "x", colour=False).image, picture(101))
     assert summary(source.select("test")) == [("class0/00.png", 3, "three", "test")]
 
 
@@ -216,7 +217,7 @@ def test_a_folder_of_both_must_be_named(tmp_path):
 @pytest.mark.parametrize("data", [b"", b"no image", b"\x89PNG\r\n\x1a\n broken"])
 def test_an_image_that_can_not_be_decoded_is_named(data):
     with pytest.raises(MediaError, match=r"cat.png: can't be decoded as an image"):
-        decode_image(data, "cat.png")
+        read_photo(data, "cat.png")
 
 
 def test_a_video_that_can_not_be_decoded_is_named(tmp_path):
@@ -228,5 +229,5 @@ def test_a_video_that_can_not_be_decoded_is_named(tmp_path):
 def test_large_images_are_made_smaller(tmp_path):
     write_picture(tmp_path / "a.png", 0)
     data = (tmp_path / "a.png").read_bytes()
-    assert decode_image(data, "a", max_side=20).shape == (20, 20)
-    assert decode_image(data, "a", max_side=50).shape == (40, 40)
+    assert read_photo(data, "a", 20, colour=False).image.shape == (20, 20)
+    assert read_photo(data, "a", 50, colour=False).image.shape == (40, 40)

@@ -10,6 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
+from projbank.cli.media import (
+    Components,
+    Descriptor,
+    Kind,
+    OnError,
+    Sample,
+    Unreadable,
+    code_media,
+    described_sample,
+    refuse_choices,
+)
 from projbank.cli.outputs import Force, check_described_alike, described_by, output_file
 from projbank.progress import console
 
@@ -49,7 +60,12 @@ def verbosity(quiet: bool, verbose: int) -> int:
 
 
 def fit(
-    vectors: Annotated[Path, typer.Argument(help="Training vectors: .npy, .npz or HDF5, one vector per row.")],
+    vectors: Annotated[
+        Path,
+        typer.Argument(
+            help="Training vectors: .npy, .npz or HDF5, one vector per row; or a folder or zip of pictures or videos."
+        ),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write (.safetensors).")],
     bits: Annotated[str, typer.Option("--bits", "-b", help="Bits per code, or 'auto' for about D/16.")] = "auto",
     solver: Annotated[
@@ -91,6 +107,11 @@ def fit(
         Path | None, typer.Option(help="Labels (.npy) that --tune counts as relevant; else nearest floats.")
     ] = None,
     tune_k: Annotated[int, typer.Option(help="--tune looks at the precision after so many results.")] = 50,
+    descriptor: Descriptor = None,
+    kind: Kind = None,
+    components: Components = None,
+    sample: Sample = 2000,
+    on_error: Unreadable = OnError.fail,
     seed: Annotated[int, typer.Option(help="Seed: same seed and data give the same bits.")] = 0,
     force: Force = False,
     dataset: Dataset = None,
@@ -100,9 +121,14 @@ def fit(
 ) -> None:
     """Learn a projection bank, or with --kernel a kernel bank, from a file of vectors.
 
+    From a folder or zip of pictures or videos a codebook is learnt too, and the model file carries it: `projbank
+    encode` then needs nothing else.
+
     With --tune every combination of the values is fitted to one part of the vectors and judged by retrieval on another
     part; the best is then fitted to all of them. docs/tuning.md says more.
     """
+    from projbank.features.coder import MediaCoder
+    from projbank.features.listing import is_media
     from projbank.rows.source import open_vectors
 
     always = {
@@ -131,14 +157,22 @@ def fit(
     grid = _grid(tune or [])
     if labels is not None and not grid:
         raise ValueError("--labels is for --tune only: learning uses no labels.")
-    X = open_vectors(vectors, dataset)
+    choices = {"descriptor": descriptor, "kind": kind, "components": components}
     sources = (vectors, labels, grouping)
     with output_file(output, "model", sources, force) as temporary:  # what can't be written is told before the work
+        if is_media(vectors):
+            describer, X = described_sample(vectors, choices, sample, on_error, seed, jobs, bank.verbose)
+        else:
+            refuse_choices(vectors, choices)
+            describer, X = None, open_vectors(vectors, dataset)
         if grid:
             bank.set_params(**_tuned(bank, X, grid, labels, tune_k, seed))
         bank.fit(X)
-        bank.trained_on_ = described_by(vectors)
-        bank.save(temporary)
+        if describer is None:
+            bank.trained_on_ = described_by(vectors)
+            bank.save(temporary)
+        else:
+            MediaCoder(describer, bank).save(temporary)
     sizes = bank.group_sizes_
     print(
         f"{output}: {bank.n_features_in_} dimensions to {bank.n_bits_} bits, groups of {sizes.min()} to {sizes.max()}"
@@ -147,24 +181,45 @@ def fit(
 
 def encode(
     bank: Annotated[Path, typer.Argument(help="Model file of a bank, or of any method of projbank.methods.")],
-    vectors: Annotated[Path, typer.Argument(help="Vectors: .npy, .npz or HDF5, one vector per row.")],
+    vectors: Annotated[
+        Path,
+        typer.Argument(
+            help="Vectors: .npy, .npz or HDF5, one vector per row; or pictures or videos, for a bank learnt from such."
+        ),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write (.npy).")],
     margins: Annotated[bool, typer.Option("--margins", help="Write float32 margins instead of packed bits.")] = False,
+    on_error: Unreadable = OnError.fail,
     force: Force = False,
     dataset: Dataset = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Code a file of vectors; the file is read in blocks, so it may be larger than memory."""
+    """Code a file of vectors; the file is read in blocks, so it may be larger than memory.
+
+    Pictures and videos are described and coded one by one; beside the codes stand the names of the files, and a run
+    that was cut off goes on when the same command is given again.
+    """
     import numpy as np
 
     from projbank.base import RowCoder
+    from projbank.features.coder import MediaCoder
+    from projbank.features.listing import is_media
     from projbank.models.file import load
     from projbank.npyfile import add_note, create_npy
     from projbank.rows.source import open_vectors
 
     model = load(bank)
+    if isinstance(model, MediaCoder):
+        if is_media(vectors):
+            if margins:
+                raise ValueError("--margins is for vectors. Got pictures or videos.")
+            code_media(model, bank, vectors, output, on_error, force, jobs, verbosity(quiet, verbose))
+            return
+        model = model.bank
+    elif is_media(vectors):
+        raise ValueError(f"{bank}: codes vectors, not {vectors}; learn a bank from it: projbank fit {vectors}")
     if not isinstance(model, RowCoder):
         raise ValueError(f"{bank}: holds a {type(model).__name__}, which does not code vectors.")
     if margins and not hasattr(model, "decision_function"):

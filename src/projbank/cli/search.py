@@ -139,7 +139,8 @@ def _open_queries(
                 f"{path}: asymmetric search needs margins (floats), or vectors and --bank. Got {points.dtype}."
             )
         return _Queries(len(points), are_margins, lambda start, stop: points[start:stop], None)
-    model, X = load(bank), open_vectors(path, dataset)
+    loaded, X = load(bank), open_vectors(path, dataset)
+    model = getattr(loaded, "bank", loaded)  # one that describes pictures carries a bank
     if X.shape[1] != model.n_features_in_:
         raise ValueError(f"{path}: vectors have {X.shape[1]} dimensions, but {bank} expects {model.n_features_in_}.")
     if model.n_bits_ != n_bits:

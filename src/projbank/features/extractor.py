@@ -15,7 +15,8 @@ from projbank.features.dense_sift import DenseSIFT
 from projbank.features.encoder import Encoder
 from projbank.features.fisher import FisherVector
 from projbank.features.images import Descriptor, ListEstimator
-from projbank.features.media import MAX_PIXELS, decode_image, video_frames
+from projbank.features.media import MAX_PIXELS, video_frames
+from projbank.features.photos import read_photo
 from projbank.features.readers import Item, Source
 from projbank.features.sift import SIFT
 from projbank.features.trajectories import DenseTrajectories
@@ -65,9 +66,22 @@ class FeatureExtractor(ListEstimator):
         return "video" if isinstance(self.descriptor, DenseTrajectories) else "image"
 
     @property
+    def colour(self) -> bool:
+        """Whether colours change a vector; they do not."""
+        return False
+
+    @property
     def n_dims_(self) -> int:
         """Dimensions of an encoded vector."""
         return self.encoder_.n_dims_
+
+    def vector(self, picture: Any) -> NDArray[np.float32]:
+        """Encode one image, or one video as its frames: (D,) float32, zeros where it has no descriptors."""
+        check_is_fitted(self)
+        descriptors = self._descriptor().compute(picture)[1]
+        if not len(descriptors):
+            return np.zeros(self.n_dims_, dtype=np.float32)
+        return self.encoder_.transform([descriptors])[0]
 
     def fit(self, images: Iterable[Any], y: Any = None) -> Self:
         """Learn the codebook from images (or, for trajectories, videos as sequences of frames)."""
@@ -94,7 +108,10 @@ class FeatureExtractor(ListEstimator):
         """Descriptors (n, k) of one file of a data set; MediaError where it can't be decoded."""
         descriptor = self._descriptor()
         if self.media == "image":
-            return descriptor.compute(decode_image(source.read(item), item.file, self.max_side, max_pixels))[1]
+            data = source.read(item)
+            return descriptor.compute(
+                read_photo(data, item.file, self.max_side, colour=False, max_pixels=max_pixels).image
+            )[1]
         with source.local_file(item) as path:
             return descriptor.compute(video_frames(path, item.file, self.max_side, max_pixels))[1]
 
@@ -202,3 +219,14 @@ def build_extractor(
     for part, params in zip((describe, encode), parts, strict=True):
         part.set_params(**{name: value for name, value in settings.items() if name in params})
     return FeatureExtractor(describe, encode, max_side=max_side)
+
+
+def photo_extractor(descriptor: str = "dense-sift", **settings: Any) -> FeatureExtractor:
+    """Build an extractor as `build_extractor` does, but quick: small pictures, a wide grid, a short codebook.
+
+    Fisher vectors of 16,384 dimensions find about as much in photos as those of 64,000, in a fifth of the time.
+    """
+    quick: dict[str, Any] = {"components": 128, "n_pca": 64}
+    if descriptor == "dense-sift":
+        quick |= {"step": 6, "max_side": 240}
+    return build_extractor(descriptor, **quick | settings)

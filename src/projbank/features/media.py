@@ -1,4 +1,4 @@
-"""Decoding pictures and videos with OpenCV; what can't be decoded, or is too large, is named."""
+"""Which files are pictures and videos, and decoding of videos; what can't be decoded, or is too large, is named."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.features.image_size import image_size
 from projbank.params import check_int
 
-IMAGE_SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+IMAGE_SUFFIXES = (
+    *(".bmp", ".gif", ".heic", ".heif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"),
+)
 VIDEO_SUFFIXES = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".webm")
 MAX_PIXELS = 100_000_000
 """Larger pictures and frames are refused before they are decoded: a small file may ask for all memory."""
@@ -21,38 +22,16 @@ class MediaError(ValueError):
     """A file can't be decoded."""
 
 
-def decode_image(
-    data: bytes, name: str, max_side: int | None = None, max_pixels: int = MAX_PIXELS
-) -> NDArray[np.uint8]:
-    """Decode an image file as grey (h, w) uint8, made smaller where its longer side is above `max_side`.
-
-    An image whose header tells of more than `max_pixels` pixels is refused before it is decoded.
-    """
-    import cv2
-
-    size = image_size(data)
-    if size is None:
-        raise MediaError(f"{name}: can't be decoded as an image.")
-    _check_size(name, *size, max_pixels)
-    try:
-        image = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), cv2.IMREAD_GRAYSCALE)
-    except cv2.error as error:
-        raise MediaError(f"{name}: can't be decoded as an image ({error.err}).") from error
-    if image is None:
-        raise MediaError(f"{name}: can't be decoded as an image.")
-    return shrink(np.asarray(image, dtype=np.uint8), max_side)
-
-
 def video_frames(
     path: str | os.PathLike[str], name: str, max_side: int | None = None, max_pixels: int = MAX_PIXELS
 ) -> Iterator[NDArray[np.uint8]]:
-    """Decode a video file frame by frame, each grey (h, w) uint8, made smaller as in `decode_image`."""
+    """Decode a video file frame by frame, each grey (h, w) uint8, made smaller as by `shrink`."""
     import cv2
 
     capture = cv2.VideoCapture(os.fspath(path))
     try:
         sides = [int(capture.get(side)) for side in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT)]
-        _check_size(name, sides[0], sides[1], max_pixels)
+        check_size(name, sides[0], sides[1], max_pixels)
         found = False
         while True:
             going, frame = capture.read()
@@ -74,13 +53,14 @@ def shrink(image: NDArray[np.uint8], max_side: int | None) -> NDArray[np.uint8]:
     import cv2
 
     check_int("shrink", "max_side", max_side, 1)
-    longest = max(image.shape)
+    longest = max(image.shape[:2])
     if longest <= max_side:
         return image
-    height, width = (max(1, round(side * max_side / longest)) for side in image.shape)
+    height, width = (max(1, round(side * max_side / longest)) for side in image.shape[:2])
     return np.asarray(cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8)
 
 
-def _check_size(name: str, width: int, height: int, max_pixels: int) -> None:
+def check_size(name: str, width: int, height: int, max_pixels: int) -> None:
+    """Raise MediaError for a picture of more than `max_pixels` pixels."""
     if width * height > max_pixels:
         raise MediaError(f"{name}: is too large: {width} x {height} pixels, at most {max_pixels} (max_pixels).")

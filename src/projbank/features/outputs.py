@@ -10,11 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from projbank.files import check_output
-
-try:
-    import fcntl
-except ImportError:  # Windows: two runs at once are not told apart
-    fcntl = None  # type: ignore[assignment]
+from projbank.locks import try_lock
 
 READY = "ready"
 """Name of the file that says that a run is finished, and its files only have to be moved."""
@@ -139,20 +135,16 @@ class Outputs:
         while True:
             try:
                 self.partial.mkdir(exist_ok=True)
-                if fcntl is None:
+                if os.name == "nt":  # a folder can't be opened there
                     return None
                 handle = os.open(self.partial, os.O_RDONLY)
             except FileNotFoundError:  # another run has just removed it
                 continue
             except OSError as error:
                 raise type(error)(f"cannot write {self.vectors}: {error.strerror or error}") from error
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not try_lock(handle):
                 os.close(handle)
-                raise BlockingIOError(f"{self.vectors}: another run is writing it; wait until it has ended.") from None
-            except OSError:  # some network file systems have no locks
-                return handle
+                raise BlockingIOError(f"{self.vectors}: another run is writing it; wait until it has ended.")
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(handle), os.stat(self.partial)):
                     return handle

@@ -50,8 +50,8 @@ class Source:
     def __post_init__(self) -> None:
         seen: set[str] = set()
         for item in self.items:
-            _check_name(self.root, item.file)
-            _check_text(self.root, item.class_name)
+            check_name(self.root, item.file)
+            check_text(self.root, item.class_name)
             if item.file in seen:
                 raise ValueError(f"{self.root}: names the file {item.file!r} twice.")
             if not -(2**63) <= item.label < 2**63:
@@ -172,7 +172,7 @@ def labelled_zip(path: Path) -> Source:
     except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError, EOFError) as error:
         raise ValueError(f"{path}: not a zip file, or damaged ({error}).") from error
     for name in infos:
-        _check_name(path, name)
+        check_name(path, name)
     if table is None:
         media = _media_of(path, list(infos))
         files = sorted(name for name in infos if _is(media, name))
@@ -283,15 +283,15 @@ def _all_files(root: Path, below: Path) -> list[str]:
     return sorted(files)
 
 
-def _check_text(root: Path, name: str) -> None:
+def check_text(root: Path, name: str) -> None:
     """Refuse names that would break a list of names, or a terminal."""
     if any(unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") for letter in name):
         raise ValueError(f"{root}: the name {name!a} holds a control character or is not UTF-8; rename it.")
 
 
-def _check_name(root: Path, name: str) -> None:
+def check_name(root: Path, name: str) -> None:
     """Refuse names of files that climb out of the data set."""
-    _check_text(root, name)
+    check_text(root, name)
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or name[1:3] in (":/", ":\\"):
         raise ValueError(f"{root}: the name {name!r} leads out of the data set.")

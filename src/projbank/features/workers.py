@@ -1,29 +1,19 @@
-"""Worker processes that describe and encode files, one thread each; results come back in order."""
+"""Tasks of worker processes: describe and encode files."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import itertools
-import multiprocessing
-import os
-import signal
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from projbank.features.encoder import Encoder
 from projbank.features.extractor import FeatureExtractor
 from projbank.features.media import MAX_PIXELS, MediaError
+from projbank.features.processes import Processes
 from projbank.features.readers import Source
 from projbank.models.file import load
 
@@ -39,7 +29,13 @@ class Result(NamedTuple):
     """Size, time of change and checksum of the file, as far as it has them."""
 
 
-class Workers:
+class _State(NamedTuple):
+    source: Source
+    extractor: FeatureExtractor
+    max_pixels: int
+
+
+class Workers(Processes[_State]):
     """Runs tasks on the files of a source, here (one job) or in worker processes; use as a context manager.
 
     Parameters
@@ -51,119 +47,16 @@ class Workers:
     """
 
     def __init__(self, source: Source, extractor: FeatureExtractor, n_jobs: int, max_pixels: int = MAX_PIXELS) -> None:
-        self._state = _State(source, extractor, max_pixels)
-        self._n_jobs = n_jobs
-        self._pool: ProcessPoolExecutor | None = None
-        self._processes: set[multiprocessing.process.BaseProcess] = set()
-
-    def __enter__(self) -> Self:
-        if self._n_jobs > 1:
-            self._pool = ProcessPoolExecutor(
-                self._n_jobs,
-                mp_context=multiprocessing.get_context("spawn"),  # a fork would copy BLAS and OpenCV threads
-                initializer=_start_worker,
-                initargs=(self._state,),
-            )
-            others = set(multiprocessing.active_children())
-            with _ignored_interrupts():
-                for _ in range(self._n_jobs):
-                    self._pool.submit(_ready)
-            self._processes = set(multiprocessing.active_children()) - others
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._pool is None:
-            return
-        if kind is not None:  # nobody waits for what is under way
-            for process in self._processes:
-                process.terminate()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        super().__init__(_State(source, extractor, max_pixels), n_jobs)
 
     def encode(self, indices: Iterable[int], codebook: Path) -> Iterator[Result]:
         """Yield the vector of each file, in order."""
         written = codebook.stat().st_mtime_ns
-        return self._run(_encode, [(i, codebook, written) for i in indices])
+        return self.run(_encode, [(i, codebook, written) for i in indices])
 
     def sample(self, indices: Iterable[int], per_file: int, seed: int) -> Iterator[Result]:
         """Yield at most `per_file` descriptors of each file, in order."""
-        return self._run(_sample, [(i, per_file, seed) for i in indices])
-
-    def _run(self, task: Callable[..., Result], calls: Iterable[tuple[Any, ...]]) -> Iterator[Result]:
-        import cv2
-
-        if self._pool is None:
-            threads = cv2.getNumThreads()
-            cv2.setNumThreads(1)
-            try:
-                yield from itertools.starmap(functools.partial(task, self._state), calls)
-            finally:
-                cv2.setNumThreads(threads)
-            return
-        pending: deque[Future[Result]] = deque()
-        rest = iter(calls)
-        try:
-            while True:
-                for call in itertools.islice(rest, 4 * self._n_jobs - len(pending)):
-                    pending.append(self._pool.submit(_in_worker, task, *call))
-                if not pending:
-                    return
-                yield pending.popleft().result()
-        except BrokenProcessPool as error:
-            raise OSError("a worker process died (out of memory, or killed).") from error
-
-
-class _State(NamedTuple):
-    source: Source
-    extractor: FeatureExtractor
-    max_pixels: int
-
-
-_worker_state: _State | None = None
-
-
-@contextlib.contextmanager
-def _ignored_interrupts() -> Iterator[None]:
-    """Let processes that are started meanwhile ignore Ctrl-C, which is the parent's affair, from their first moment."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals can only be set in the main thread
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _ready() -> None:
-    """Do nothing: a first task makes the pool start a process."""
-
-
-def _start_worker(state: _State) -> None:
-    """Take the work's data into a fresh process; each worker has one core, and ends with its parent."""
-    import cv2
-
-    global _worker_state
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    cv2.setNumThreads(1)
-    threadpool_limits(1)
-    _worker_state = state
-
-
-def _end_with_parent() -> None:
-    """Wait for the parent's end, also by a kill, which nothing else would tell this process about."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _in_worker(task: Callable[..., Result], *call: Any) -> Result:
-    if _worker_state is None:
-        raise RuntimeError("the worker process was not started by Workers.")
-    return task(_worker_state, *call)
+        return self.run(_sample, [(i, per_file, seed) for i in indices])
 
 
 def _encode(state: _State, index: int, codebook: Path, written: int) -> Result:

@@ -26,6 +26,8 @@ CLASSES = {
     "FisherVector": "projbank.features.fisher",
     "VLAD": "projbank.features.vlad",
     "FeatureExtractor": "projbank.features.extractor",
+    "ConvMaps": "projbank.features.net",
+    "MediaCoder": "projbank.features.coder",
     "FixedDimensionalEncoding": "projbank.text.encoding",
     "PCA": "projbank.methods.pca",
     "RandomRotation": "projbank.methods.rr",

@@ -1,0 +1,142 @@
+"""Worker processes with one core each, for tasks whose results come back in order."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+S = TypeVar("S")
+T = TypeVar("T")
+AHEAD = 4
+"""Tasks per process that are under way or wait to be taken."""
+
+
+class Processes(Generic[S]):
+    """Runs ``task(state, *call)`` here (one job) or in worker processes; use as a context manager.
+
+    Parameters
+    ----------
+    state : what every task gets first; it is sent to each process once
+    n_jobs : number of processes
+    """
+
+    def __init__(self, state: S, n_jobs: int) -> None:
+        self._state = state
+        self._n_jobs = n_jobs
+        self._pool: ProcessPoolExecutor | None = None
+        self._processes: set[multiprocessing.process.BaseProcess] = set()
+
+    def __enter__(self) -> Self:
+        if self._n_jobs > 1:
+            self._pool = ProcessPoolExecutor(
+                self._n_jobs,
+                mp_context=multiprocessing.get_context("spawn"),  # a fork would copy BLAS and OpenCV threads
+                initializer=_start_worker,
+                initargs=(self._state,),
+            )
+            others = set(multiprocessing.active_children())
+            with _ignored_interrupts():
+                for _ in range(self._n_jobs):
+                    self._pool.submit(_ready)
+            self._processes = set(multiprocessing.active_children()) - others
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is None:
+            return
+        if kind is not None:  # nobody waits for what is under way
+            for process in self._processes:
+                process.terminate()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def run(self, task: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+        """Yield ``task(state, *call)`` of each call, in order; calls are taken as they are needed."""
+        if self._pool is None:
+            with one_opencv_thread():
+                yield from itertools.starmap(functools.partial(task, self._state), calls)
+            return
+        pending: deque[Future[T]] = deque()
+        rest = iter(calls)
+        try:
+            while True:
+                for call in itertools.islice(rest, AHEAD * self._n_jobs - len(pending)):
+                    pending.append(self._pool.submit(_in_worker, task, *call))
+                if not pending:
+                    return
+                yield pending.popleft().result()
+        except BrokenProcessPool as error:
+            raise OSError("a worker process died (out of memory, or killed).") from error
+
+
+@contextlib.contextmanager
+def one_opencv_thread() -> Iterator[None]:
+    """Keep OpenCV from threads of its own for a while."""
+    import cv2
+
+    threads = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    try:
+        yield
+    finally:
+        cv2.setNumThreads(threads)
+
+
+_worker_state: Any = None
+
+
+@contextlib.contextmanager
+def _ignored_interrupts() -> Iterator[None]:
+    """Let processes that are started meanwhile ignore Ctrl-C, which the parent handles, from their first moment."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals can only be set in the main thread
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _ready() -> None:
+    """Do nothing: a first task makes the pool start a process."""
+
+
+def _start_worker(state: Any) -> None:
+    """Take the work's data into a fresh process; each worker has one core, and ends with its parent."""
+    import cv2
+
+    global _worker_state
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    cv2.setNumThreads(1)
+    threadpool_limits(1)
+    _worker_state = state
+
+
+def _end_with_parent() -> None:
+    """Wait for the parent's end, also by a kill, which nothing else would tell this process about."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _in_worker(task: Callable[..., T], *call: Any) -> T:
+    if _worker_state is None:
+        raise RuntimeError("the worker process was not started by Processes.")
+    return task(_worker_state, *call)

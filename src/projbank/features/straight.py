@@ -1,0 +1,266 @@
+"""Straight to codes: learn describer and bank from a sample of files, then code any number of files one by one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from projbank.features.codefile import CodeFile
+from projbank.features.coder import Describer, MediaCoder, describe_file
+from projbank.features.extractor import FeatureExtractor
+from projbank.features.listing import Listing, as_source
+from projbank.features.media import MAX_PIXELS, MediaError
+from projbank.features.processes import Processes
+from projbank.features.readers import Item, Source
+from projbank.features.workers import NO_DESCRIPTORS, Workers
+from projbank.files import check_output
+from projbank.locks import locked
+from projbank.npyfile import add_note
+from projbank.params import check_choice
+from projbank.progress import progress, say
+from projbank.threads import thread_count
+
+READY = "ready"
+
+
+class Described(NamedTuple):
+    """What became of one file: a vector or code, or none and the reason."""
+
+    array: NDArray[Any] | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a coding did."""
+
+    n_codes: int
+    n_bits: int
+    n_resumed: int  # files that an earlier run had done
+    skipped: int
+    empty: int  # files without descriptors
+
+
+def learn_describer(
+    listing: Listing,
+    describer: Any,
+    drawn: list[Item],
+    *,
+    on_error: str = "fail",
+    max_pixels: int = MAX_PIXELS,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> Any:
+    """Learn the codebook of an extractor from drawn files; one that is fitted, or a net, is returned as it is."""
+    if not isinstance(describer, FeatureExtractor) or hasattr(describer, "encoder_"):
+        return describer
+    describer.check()
+    encoder = describer.unfitted_encoder()
+    per_file = -(-encoder.max_descriptors // len(drawn))
+    source, sampled = as_source(listing, drawn), []
+    with (
+        Workers(source, describer, _n_processes(n_jobs, len(drawn)), max_pixels) as workers,
+        progress("descriptors", len(drawn), verbose) as advance,
+    ):
+        for result in workers.sample(range(len(drawn)), per_file, encoder.random_state or 0):
+            if result.array is not None:
+                sampled.append(result.array)
+            else:
+                _refuse(result.reason, on_error)
+            advance(1)
+    say(f"learning the codebook from {sum(map(len, sampled))} descriptors of {len(sampled)} files", verbose)
+    return clone(describer).fit_descriptors(sampled)
+
+
+def vectors_of(
+    listing: Listing,
+    describer: Describer,
+    drawn: list[Item],
+    *,
+    on_error: str = "fail",
+    max_pixels: int = MAX_PIXELS,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> NDArray[np.float32]:
+    """Describe drawn files: (n, D) float32; with ``on_error="skip"`` without those that can't be read."""
+    rows = np.empty((len(drawn), describer.n_dims_), dtype=np.float32)
+    n_rows = 0
+    state = _State(as_source(listing, ()), describer, max_pixels)
+    with (
+        Processes(state, _n_processes(n_jobs, len(drawn))) as processes,
+        progress("describing", len(drawn), verbose) as advance,
+    ):
+        for result in processes.run(_vector, ((item,) for item in drawn)):
+            if result.array is None:
+                _refuse(result.reason, on_error)
+            elif result.array.any():
+                rows[n_rows] = result.array
+                n_rows += 1
+            advance(1)
+    return rows[:n_rows]
+
+
+def code_files(
+    listing: Listing,
+    coder: MediaCoder,
+    output: str | os.PathLike[str],
+    *,
+    on_error: str = "fail",
+    max_pixels: int = MAX_PIXELS,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> Summary:
+    """Code every file of a data set, one after the other: only codes and names are written.
+
+    `output` gets the codes, (n, ceil(n_bits / 8)) uint8, and `<output without .npy>.files.txt` a name a row. Until both
+    are whole they are in `<output>.partial`; a run that was cut off goes on from there.
+
+    Parameters
+    ----------
+    listing : the files
+    coder : describer and bank
+    output : path that ends in .npy
+    on_error : "fail" raises MediaError for a file that can't be decoded, "skip" reports it and leaves it out
+    max_pixels : a picture or frame of more pixels counts as one that can't be decoded
+    n_jobs : worker processes; None is one per core
+    """
+    check_choice("code_files", "on_error", on_error, ("fail", "skip"))
+    if coder.media != listing.source.media:
+        raise ValueError(f"{listing.source.root} holds {listing.source.media}s, but the codes are of {coder.media}s.")
+    target = Path(output)
+    if target.suffix != ".npy":
+        raise ValueError(f"The 'output' parameter must be a path that ends in .npy. Got {str(target)!r} instead.")
+    check_output(target, inputs=(listing.source.root,))
+    partial = target.with_name(target.name + ".partial")
+    partial.mkdir(exist_ok=True)
+    with locked(partial / "lock", f"{target}: another run is writing it; wait until it has ended."):
+        if (partial / READY).exists():  # killed while files were moved
+            _publish(partial, target)
+        _open_job(partial, listing, coder)
+        with CodeFile(partial, (coder.n_bits_ + 7) // 8) as codes:
+            summary = _Coding(listing, coder, codes, on_error, max_pixels, n_jobs, verbose).run()
+            codes.finish(partial / "files.txt")
+        add_note(partial / "codes.npy", kind="codes", made_by=coder.identity(), n_bits=coder.n_bits_)
+        (partial / READY).touch()
+        _publish(partial, target)
+    shutil.rmtree(partial)
+    return summary
+
+
+@dataclass(frozen=True)
+class _Coding:
+    listing: Listing
+    coder: MediaCoder
+    codes: CodeFile
+    on_error: str
+    max_pixels: int
+    n_jobs: int | None
+    verbose: int
+
+    def run(self) -> Summary:
+        total = self.listing.count()
+        n_done, rest = self.codes.resume(self._stamps())
+        if n_done:
+            say(f"resuming: {n_done} of {total} files are done", self.verbose)
+        state = _State(as_source(self.listing, ()), self.coder, self.max_pixels)
+        waiting: list[list[Any]] = []
+        with (
+            Processes(state, _n_processes(self.n_jobs, total - n_done)) as processes,
+            progress("coding", total, self.verbose) as advance,
+        ):
+            advance(n_done)
+            for result in processes.run(_code, self._calls(rest, waiting)):
+                stamp = waiting.pop(0)
+                if result.array is None:
+                    _refuse(result.reason, self.on_error)
+                elif result.reason:
+                    print(f"warning: {result.reason}", file=sys.stderr)
+                self.codes.append(stamp, result.array, result.reason)
+                advance(1)
+        empty = sum(ok for ok, _ in self.codes.reasons())
+        skipped = sum(not ok for ok, _ in self.codes.reasons())
+        if not self.codes.n_codes:
+            raise MediaError(f"{self.listing.source.root}: none of its {total} files could be decoded.")
+        return Summary(self.codes.n_codes, self.coder.n_bits_, n_done, skipped, empty)
+
+    def _stamps(self) -> Iterator[list[Any]]:
+        """Name, size and time of every file; of one that can't be looked at only the name."""
+        for item in self.listing:
+            try:
+                yield [item.file, *self.listing.source.stamp(item).values()]
+            except OSError:
+                yield [item.file]
+
+    def _calls(self, stamps: Iterable[list[Any]], waiting: list[list[Any]]) -> Iterator[tuple[Item]]:
+        """The files to be coded; the stamps of those under way wait in a list."""
+        for stamp in stamps:
+            waiting.append(stamp)
+            yield (Item(stamp[0]),)
+
+
+class _State(NamedTuple):
+    source: Source
+    describer: Any
+    max_pixels: int
+
+
+def _vector(state: _State, item: Item) -> Described:
+    """Describe one file."""
+    try:
+        return Described(describe_file(state.describer, state.source, item, state.max_pixels))
+    except MediaError as error:
+        return Described(None, str(error))
+    except OSError as error:
+        return Described(None, f"{item.file}: can't be read ({error.strerror or error}).")
+    except MemoryError:
+        return Described(None, f"{item.file}: is too large for the memory.")
+
+
+def _code(state: _State, item: Item) -> Described:
+    """Describe and code one file."""
+    coder: MediaCoder = state.describer
+    described = _vector(state._replace(describer=coder.describer), item)
+    if described.array is None:
+        return described
+    reason = "" if described.array.any() else f"{item.file}: {NO_DESCRIPTORS}, its code is that of a zero vector"
+    return Described(coder.bank.set_params(n_jobs=1).transform(described.array[None])[0], reason)
+
+
+def _open_job(partial: Path, listing: Listing, coder: MediaCoder) -> None:
+    """Start anew where another data set or coder left something; what is done with this one is kept."""
+    job = f"{listing.source.root.resolve()}\n{coder.identity()}\n"
+    note = partial / "job.txt"
+    if not note.exists() or note.read_text() != job:
+        if note.exists():
+            print(f"discarding what a run with other files or another bank left in {partial}", file=sys.stderr)
+        for path in partial.iterdir():
+            if path.name != "lock":
+                path.unlink()
+        note.write_text(job)
+
+
+def _publish(partial: Path, target: Path) -> None:
+    """Move both files into place, the codes last; a kill in between is made good by the next run."""
+    for name, path in (("files.txt", target.with_suffix(".files.txt")), ("codes.npy", target)):
+        if (partial / name).exists():
+            os.replace(partial / name, path)
+    (partial / READY).unlink()
+
+
+def _refuse(reason: str, on_error: str) -> None:
+    if on_error == "fail":
+        raise MediaError(reason)
+    print(f"skipped {reason}", file=sys.stderr)
+
+
+def _n_processes(n_jobs: int | None, n_files: int) -> int:
+    return min(thread_count(n_jobs), max(1, n_files // 8))
