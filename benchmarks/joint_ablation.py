@@ -24,7 +24,7 @@ from projbank import HammingIndex, ProjectionBank
 from projbank.evaluate.data import DataSet, draw_split, split_sizes
 from projbank.learn import target
 from projbank.metrics import precision_at_k
-from projbank.rows.source import open_vectors
+from projbank.rows.files import open_vectors
 
 SEED = 100
 

@@ -24,8 +24,9 @@ from benchmarks.common import RESULTS, as_words, plain_read, report, row, write_
 from projbank import HammingIndex, KernelProjectionBank
 from projbank.evaluate.data import draw_split, split_sizes
 from projbank.metrics import precision_at_k
-from projbank.models.mercer import Groups, KernelBank, Scaling
-from projbank.rows.source import take_rows
+from projbank.models.groups import Groups
+from projbank.models.mercer_bank import MercerBank
+from projbank.rows.source import ArrayRows, as_rows
 
 DIMENSIONS, BITS, BASIS, LANDMARKS = 64_000, 4_000, 1_500, (32, 64, 128)
 ROWS, TURNS = 256, 5
@@ -50,13 +51,14 @@ def speed(rng: np.random.Generator) -> tuple[list[dict[str, Any]], dict[str, flo
     X = rng.standard_normal((ROWS, DIMENSIONS), dtype=np.float32)
     groups = Groups.from_labels(rng.permutation(np.arange(DIMENSIONS) % BITS), BITS)
     sigmas, biases = np.full(BITS, 5.0, np.float32), np.zeros(BITS, np.float32)
-    form = Scaling.radial(groups, sigmas, np.zeros(DIMENSIONS))
     codes = np.empty((ROWS, BITS // 8), np.uint8)
     basis = rng.standard_normal((BASIS, DIMENSIONS), dtype=np.float32)
     coefficients = rng.standard_normal((BITS, BASIS), dtype=np.float32)
 
-    def bank(n: int) -> KernelBank:
-        return KernelBank(groups, basis[:n], np.ascontiguousarray(coefficients[:, :n]), biases, form)
+    def bank(n: int) -> MercerBank:
+        own, none = np.ascontiguousarray(coefficients[:, :n]), np.empty((0, 0), np.float32)
+        means = np.zeros(DIMENSIONS, np.float32)
+        return MercerBank("rbf", 0, groups.indptr, groups.columns, basis[:n], none, own, biases, sigmas, means)
 
     banks = {n: bank(n) for n in (BASIS, *LANDMARKS)}
     own = [groups.own(p) for p in range(BITS)]
@@ -76,8 +78,8 @@ def speed(rng: np.random.Generator) -> tuple[list[dict[str, Any]], dict[str, flo
         "numpy": numpy_form,
     }
     for n, one in banks.items():
-        runs[f"{n}"] = partial(one.write, X, codes)
-        runs[f"{n}, single row"] = partial(one.write, X[:1], codes[:1])
+        runs[f"{n}"] = partial(one.write, ArrayRows(X), codes)
+        runs[f"{n}, single row"] = partial(one.write, ArrayRows(X[:1]), codes[:1])
     with threadpool_limits(1):
         times = best(runs)
     per_row = {name: (1 if "single" in name else ROWS) for name in runs}
@@ -96,7 +98,7 @@ def precision(vectors: Path, labels: Path, seed: int, n_bits: int) -> tuple[list
     """P@50 of one fitted bank, literal and with landmarks, by the protocol of `projbank evaluate`."""
     X, y = np.load(vectors, mmap_mode="r"), np.load(labels)
     split = draw_split(len(X), *split_sizes(len(X), 1000, None), seed)
-    training, gallery, queries = (_take(X, ids) for ids in (split.training, split.gallery, split.queries))
+    training, gallery, queries = (as_rows(X).read(ids) for ids in (split.training, split.gallery, split.queries))
     bank = KernelProjectionBank(n_bits, n_basis=BASIS, random_state=seed).fit(training)
     forms = {"literal": bank} | {f"{n} landmarks": bank.reduced(n) for n in LANDMARKS}
     found = {}
@@ -111,12 +113,6 @@ def precision(vectors: Path, labels: Path, seed: int, n_bits: int) -> tuple[list
     lost = 100 * (found["literal"]["hamming"] - found["64 landmarks"]["hamming"])
     rows = [row(f"points of P@50 lost by 64 landmarks, {n_bits} bits, {vectors.stem}", lost, most=0.3)]
     return rows, {"vectors": vectors.name, "n_bits": n_bits, "seed": seed, "precision": found}
-
-
-def _take(X: Any, ids: Any) -> Any:
-    rows = np.empty((len(ids), X.shape[1]), np.float32)
-    take_rows(X, ids, rows)
-    return rows
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from projbank import ProjectionBank
 from projbank.learn import paper
 from projbank.learn.grouping import group_dimensions
 from projbank.learn.neighbors import nearest_neighbors, positive_pairs
+from projbank.rows.source import as_rows
 
 
 def vectors(n: int, n_features: int, rng: np.random.Generator) -> Any:
@@ -30,7 +31,7 @@ def vectors(n: int, n_features: int, rng: np.random.Generator) -> Any:
 def learning_seconds(X: Any, n_bits: int, turns: int) -> float:
     """Best time of the learning alone: 40 steps on a given graph with 50 neighbours."""
     labels = group_dimensions("random", X, n_bits, np.random.default_rng(0))
-    graph = positive_pairs(nearest_neighbors(X, 50, n_threads=2))
+    graph = positive_pairs(nearest_neighbors(as_rows(X), 50, n_threads=2))
     means = X.mean(axis=0, dtype=np.float64)
     best = float("inf")
     for _ in range(turns):

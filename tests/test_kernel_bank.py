@@ -14,8 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from projbank import KernelProjectionBank, load
 from projbank.bits import pack
-from projbank.models import mercer as kernel_coding
 from projbank.models.file import ModelFileError
+from projbank.models.groups import Groups
 from tests.reference import kernel as reference
 
 KERNELS = ("rbf", "poly", "linear", laplacian_kernel)
@@ -119,9 +119,12 @@ def test_overlapping_groups_are_coded(tmp_path):
     """A column may serve several groups: coding and model files know groups only as lists of columns."""
     X = data(50, 20)
     bank = quick(4, grouping="contiguous").fit(X)
-    groups = kernel_coding.Groups(np.array([0, 12, 20, 21, 33]), np.r_[0:12, 5:13, 7, 8:20].astype(np.int32))
-    bank.indptr_, bank.columns_ = groups.indptr, groups.columns
-    bank._derive()
+    groups = Groups(np.array([0, 12, 20, 21, 33]), np.r_[0:12, 5:13, 7, 8:20].astype(np.int32))
+    bank.save(tmp_path / "bank.safetensors")
+    tensors = load_file(tmp_path / "bank.safetensors") | {"indptr_": groups.indptr, "columns_": groups.columns}
+    with safe_open(tmp_path / "bank.safetensors", "np") as file:
+        save_file(tensors, tmp_path / "overlapping.safetensors", file.metadata())
+    bank = load(tmp_path / "overlapping.safetensors")
     margins = bank.decision_function(X)
     for p in range(4):
         own = groups.columns[groups.own(p)]

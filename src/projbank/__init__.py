@@ -1,9 +1,36 @@
 """Very long vectors to medium-length binary codes in one pass, and what was lost, measured."""
 
-from projbank.bank import ProjectionBank
-from projbank.kernel_bank import KernelProjectionBank
-from projbank.models.file import ModelFileError, load
-from projbank.search import HammingIndex
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from projbank.bank import ProjectionBank
+    from projbank.kernel_bank import KernelProjectionBank
+    from projbank.models.file import ModelFileError, load
+    from projbank.search import HammingIndex
 
 __version__ = "0.1.0"
 __all__ = ["HammingIndex", "KernelProjectionBank", "ModelFileError", "ProjectionBank", "load"]
+
+_PLACES = {
+    "HammingIndex": "search",
+    "KernelProjectionBank": "kernel_bank",
+    "ModelFileError": "models.file",
+    "ProjectionBank": "bank",
+    "load": "models.file",
+}
+"""Public name to the module it stands in, which is imported when the name is first used."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,35 +1,29 @@
-"""ProjectionBank: the estimator. Grouping, neighbours, learning and coding live in modules of their own."""
+"""ProjectionBank: the estimator. Learning stands in `projbank.learn`, coding in `projbank.models`."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
-
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from projbank.base import BankCoder
-from projbank.learn import joint, paper
-from projbank.learn.grouping import group_columns, groups_per_dimension, resolve_grouping
-from projbank.learn.neighbors import neighbor_graph
-from projbank.learn.target import SimilarityTarget
-from projbank.models.bank import Bank
-from projbank.models.file import ModelFileError
-from projbank.params import check_choice, check_positive
-from projbank.progress import say
-from projbank.rows.source import RepeatedRows, ScaledRows, column_statistics, nonzeros_per_row
-from projbank.threads import thread_count
+from projbank.base import INITS, ModelCoder
+from projbank.params import check_choice, check_int, check_positive
 
-SOLVERS = ("paper", "joint", "random")
+_SOLVERS = {
+    "joint": ("projbank.learn.joint:JointLearner", "projbank.models.bank:Bank"),
+    "paper": ("projbank.learn.paper:PaperLearner", "projbank.models.bank:Bank"),
+    "random": ("projbank.learn.random:RandomLearner", "projbank.models.bank:Bank"),
+}
+"""Name of a solver to its learner and its kind of model."""
 
 
-class ProjectionBank(BankCoder):
+class ProjectionBank(ModelCoder):
     """Binary codes of very long vectors in one pass: every dimension adds to one bit.
 
     The D dimensions are split into `n_bits` groups; bit p is 1 iff the weighted sum of group p is above its bias. A
-    bank is D weights, D group labels and `n_bits` biases, and coding costs D multiply-adds, whatever `n_bits` is. In a
-    soft bank a dimension serves r groups and has r weights, at up to r times the cost (docs/soft.md).
+    bank is D weights, D group labels and `n_bits` biases, and coding costs D multiply-adds, whatever `n_bits` is. Where
+    a dimension serves r bits it has r weights, at up to r times the cost.
 
     Parameters
     ----------
@@ -40,16 +34,15 @@ class ProjectionBank(BankCoder):
         How weights are learnt. "paper": BPB of Liu, Yu and Shao (ICCV 2015), each bit for itself by the pair hinge.
         "joint": all weights together, so that similarities of codes follow those of the data. "random": random signs,
         where "joint" starts; to see what learning is worth.
-    grouping : {"auto", "learnt", "kmeans", "random", "contiguous", "soft", "soft-..."} or array of int
+    grouping : {"auto", "learnt", "kmeans", "random", "contiguous"} or array of int
         Which dimensions share a bit; an array gives each dimension's group, 0 to n_bits - 1, shape (D,), or its r
-        groups, shape (r, D). "auto": "learnt" for the joint solver (where 7 of 8 values are 0, "soft-learnt" with as
-        many groups per dimension as the zeros pay for: docs/joint.md), k-means for the paper's, else random.
-        "learnt": a dimension joins a bit that it can serve well, and may move to others while weights are learnt
-        (joint solver; random groups where there are fewer than 64 vectors to learn from). "soft-kmeans": a dimension
-        joins its `n_assign` nearest centres; "soft-learnt" and "soft-random": `n_assign` groupings are laid over each
-        other; "soft" is the one that fits the solver.
-    n_assign : int
-        Groups that a dimension serves in a soft grouping; above `n_bits` - 1 it is lowered with a warning.
+        groups, shape (r, D). "auto": "learnt" for the joint solver, k-means for the paper's, else random. "learnt": a
+        dimension joins a bit that it can serve well, and may move to others while weights are learnt (joint solver;
+        random groups where there are fewer than 64 vectors to learn from). The names "soft", "soft-kmeans",
+        "soft-random" and "soft-learnt" of earlier versions are the groupings with `n_assign` 2.
+    n_assign : int or "auto"
+        Bits that a dimension serves, each with a weight of its own; above `n_bits` - 1 it is lowered with a warning.
+        "auto": 1; with the grouping "auto" and vectors of which 7 of 8 values are 0, as many as the zeros pay for.
     n_neighbors : int
         Neighbours of a training vector that count as similar; above N - 1 it is lowered with a warning.
     lam : float
@@ -79,7 +72,7 @@ class ProjectionBank(BankCoder):
 
     Attributes
     ----------
-    labels_ : (D,) int32, or (r, D) int32 for soft groupings
+    labels_ : (D,) int32, or (r, D) int32 where a dimension serves r bits
         Group, or groups, of each dimension.
     weights_ : float32
         Weight of each dimension in its group or groups, shaped as `labels_`.
@@ -89,6 +82,8 @@ class ProjectionBank(BankCoder):
     loss_curve_ : (n_iter + 1,) float64
         Loss after each iteration: the mean over groups of L / (lam N^2), which is 1 at w = 0 ("paper"), or 1 minus the
         correlation of similarities plus imbalance ("joint"). Empty where nothing is learnt ("random").
+    model_ : projbank.models.bank.Bank
+        What was learnt, as coding uses it.
     n_bits_ : int
     n_iter_ : int
         Iterations until the last group stopped.
@@ -104,16 +99,13 @@ class ProjectionBank(BankCoder):
     (200, 16)
     """
 
-    _auto_grouping: ClassVar[dict[str, str]] = {"paper": "kmeans", "joint": "learnt", "random": "random"}
-    _saved_arrays: ClassVar[tuple[str, ...]] = ("labels_", "weights_", "biases_", "loss_curve_")
-
     def __init__(
         self,
         n_bits: int | str = "auto",
         *,
         solver: str = "joint",
         grouping: str | ArrayLike = "auto",
-        n_assign: int = 2,
+        n_assign: int | str = "auto",
         n_neighbors: int = 100,
         lam: float = 1.0,
         max_iter: int = 70,
@@ -142,111 +134,25 @@ class ProjectionBank(BankCoder):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn the bank.
-
-        Parameters
-        ----------
-        X : (n, D) array, memory map, scipy.sparse matrix or h5py data set, read in blocks
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        self._check_parameters()
-        X = self._check_rows(X, reset=True)
-        n_samples, n_features = X.shape
-        n_bits = self._resolve_bits(n_features)
-        n_assign = groups_per_dimension(self, n_bits, n_features)
-        n_neighbors = self._lowered("n_neighbors", n_samples - 1, n_samples)
-        n_threads = thread_count(self.n_jobs)
-        seed = self._seed()
-
-        means, deviations = column_statistics(X)
-        scale = np.ones(n_features, np.float32)
-        if self.standardize:
-            scale = np.where(deviations > 0, deviations, 1.0).astype(np.float32)
-            X, means, deviations = ScaledRows(X, scale), means / scale, deviations / scale
-        grouping = resolve_grouping(self.grouping, self._auto_grouping[self.solver])
-        if isinstance(self.grouping, str) and self.grouping == "auto" and self.solver != "paper":
-            n_assign = joint.groups_for_sparse(nonzeros_per_row(X), n_bits, n_features)
-            grouping = grouping if n_assign == 1 else f"soft-{grouping}"
-        settings = {"seed": seed, "max_iter": self.max_iter, "n_threads": n_threads, "verbose": self.verbose}
-        deviation = float(np.sqrt(np.mean(deviations**2)))
-        if self.solver == "joint":
-            target = SimilarityTarget(X, means, n_neighbors, n_threads=n_threads, verbose=self.verbose)
-            labels, signs = self._joint_groups(
-                X, grouping, target, (means, deviations), n_bits, n_assign, seed, n_threads
-            )
-            labels, weights, biases, curve = joint.learn(
-                X,
-                labels,
-                target,
-                means,
-                deviation=deviation,
-                n_bits=n_bits,
-                noise=self.noise,
-                signs=signs,
-                deviations=None if signs is None else deviations,  # groups that were not learnt stay as they are
-                **settings,
-            )
-        elif self.solver == "random":
-            labels = self._group(X, grouping, n_bits, n_assign, np.random.default_rng(seed), n_threads)
-            weights, biases = joint.draw_bank(labels, means, deviation=deviation, n_bits=n_bits, seed=seed)
-            curve = np.empty(0)
-        else:
-            labels = self._group(X, grouping, n_bits, n_assign, np.random.default_rng(seed), n_threads)
-            graph = neighbor_graph(X, n_neighbors, means, n_threads=n_threads, verbose=self.verbose)
-            if labels.ndim == 2:
-                X, means = RepeatedRows(X, len(labels)), np.tile(means, len(labels))
-            weights, biases, curves = paper.learn(
-                X, labels.ravel(), graph, means, n_bits=n_bits, lam=self.lam, tol=self.tol, init=self.init, **settings
-            )
-            curve = curves.mean(axis=0)
-        if len(curve):
-            say(f"loss: {_sample(curve)}", self.verbose)
-
-        self.labels_, self.biases_, self.loss_curve_ = labels, biases, curve
-        self.weights_ = np.divide(weights.reshape(labels.shape), scale, dtype=np.float32)
-        self._derive()
-        return self
-
     def to_csr(self) -> sp.csr_array:
         """The weights as a sparse matrix, (n_bits, D) float32 with ascending columns: margins are ``X W' - biases``."""
         check_is_fitted(self)
-        indptr, columns = group_columns(self.labels_, self.n_bits_)
-        order = np.argsort(self._bank.labels, kind="stable")
-        return sp.csr_array((self._bank.weights[order], columns, indptr), shape=(self.n_bits_, self.n_features_in_))
+        from projbank.models.bank import Bank
+
+        if not isinstance(self.model_, Bank):
+            raise ValueError(f"A bank of solver {self.solver!r} is no sparse matrix.")
+        return self.model_.to_csr()
+
+    @property
+    def _places(self) -> tuple[str, str]:
+        return _SOLVERS[check_choice(self, "solver", self.solver, tuple(_SOLVERS))]
 
     def _check_parameters(self) -> None:
-        check_choice(self, "solver", self.solver, SOLVERS)
-        self._check_shared_parameters(learnt=self.solver == "joint")
+        super()._check_parameters()
+        check_int(self, "n_neighbors", self.n_neighbors, 1)
+        check_positive(self, "lam", self.lam)
+        check_int(self, "max_iter", self.max_iter, 1)
         check_positive(self, "noise", self.noise, zero=True)
-
-    def _derive(self) -> None:
-        """Set what follows from the learnt arrays."""
-        self.n_bits_ = len(self.biases_)
-        self.n_iter_ = max(0, len(self.loss_curve_) - 1)
-        self.group_sizes_ = np.bincount(self.labels_.ravel(), minlength=self.n_bits_)
-        self._bank = Bank(self.labels_.T.ravel().view(np.uint32), self.weights_.T.ravel(), self.biases_)
-
-    def _check_loaded(self) -> None:
-        shapes = {name: getattr(self, name).shape for name in self._saved_arrays}
-        dimensions = [len(shapes[name]) for name in ("labels_", "biases_")]
-        if dimensions not in ([1, 1], [2, 1]) or shapes["weights_"] != shapes["labels_"]:
-            raise ModelFileError(f"arrays do not fit each other: {shapes}")
-        kinds = [str(array.dtype) for array in (self.labels_, self.weights_, self.biases_)]
-        if kinds != ["int32", "float32", "float32"]:
-            raise ModelFileError(f"arrays have the wrong types: {', '.join(kinds)}")
-        n_features, n_bits = shapes["labels_"][-1], len(self.biases_)
-        if self.labels_.size == 0 or self.labels_.min() < 0 or self.labels_.max() >= n_bits:
-            raise ModelFileError("labels point to groups that do not exist")
-        self.n_features_in_ = n_features
-        self._derive()
-
-
-def _sample(curve: NDArray[np.float64]) -> str:
-    """Write a curve as a few of its values."""
-    steps = sorted({round(t) for t in np.linspace(0, len(curve) - 1, 8)})
-    return ", ".join(f"{curve[t]:.4f} (step {t})" for t in steps)
+        check_positive(self, "tol", self.tol, zero=True)
+        check_choice(self, "init", self.init, INITS)
+        check_int(self, "kmeans_iter", self.kmeans_iter, 1)

@@ -1,27 +1,30 @@
-"""What every estimator that codes rows shares: how its input is checked, and what banks share."""
+"""The one base of everything that turns rows into codes or short vectors: banks and compared methods alike."""
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
+import importlib
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from projbank.bits import code_bytes
-from projbank.learn.grouping import LEARNT_GROUPINGS, check_grouping, group_dimensions
-from projbank.learn.joint import hold_back
-from projbank.learn.learnt_groups import FEWEST, learn_groups
-from projbank.learn.paper import INITS
-from projbank.learn.target import SimilarityTarget
+from projbank.blas import blas_threads
+from projbank.learn.run import Run
 from projbank.models.file import ModelFile
-from projbank.params import check_choice, check_int, check_positive
+from projbank.models.model import Model
+from projbank.params import check_choice, check_int
 from projbank.progress import say
-from projbank.rows.source import is_hdf5
+from projbank.rows.source import ArrayRows, RowSource, as_rows, reader_of
 from projbank.threads import thread_count
+
+INITS = ("leading", "equal", "random")
+"""How the weights of the paper's learners start."""
 
 
 def auto_bits(n_features: int) -> int:
@@ -30,12 +33,117 @@ def auto_bits(n_features: int) -> int:
     return bits if bits < 64 else (bits + 32) // 64 * 64
 
 
-class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, BaseEstimator):
-    """Base of estimators that turn rows (arrays, memory maps, scipy.sparse, HDF5) into codes, block by block."""
+def _has_margins(coder: RowCoder) -> bool:
+    return coder.distance == "hamming"
+
+
+class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, BaseEstimator, ABC):
+    """Turns rows into codes, block by block. A subclass learns in `_learn` and codes in `_write`.
+
+    Rows are arrays, memory maps, scipy.sparse matrices, HDF5 data sets: anything that `projbank.rows` reads.
+    """
+
+    distance: ClassVar[str] = "hamming"
+    """How codes are compared: "hamming" (packed bits), "l2" (real numbers) or "adc" (real queries, stored codes)."""
+    free_length: ClassVar[bool] = True
+    """Whether `n_bits` sets the length; for the others it follows from the data."""
 
     n_features_in_: int
+    n_bits_: int
+    random_state: int | np.random.RandomState | None
+    n_jobs: int | None
+    verbose: int
 
-    def _check_rows(self, X: Any, reset: bool = False) -> Any:
+    def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
+        """Learn from X.
+
+        Parameters
+        ----------
+        X : (n, D) array, memory map, scipy.sparse matrix or h5py data set, read in blocks
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        rows = self._check_rows(X, reset=True)
+        n_bits = self._resolve_bits(rows.shape[1])
+        seed = self._seed()
+        with blas_threads(1):  # work is shared out in blocks: same bits for any number of threads
+            self._learn(rows, n_bits, seed)
+        return self
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Codes of X.
+
+        Parameters
+        ----------
+        X : (n, D) array, memory map, scipy.sparse matrix or h5py data set
+
+        Returns
+        -------
+        codes : (n, ceil(n_bits / 8)) uint8, or (n, n_bits) float32 where the distance is "l2"
+            Bit p stands in byte p // 8 at position p % 8, as in FAISS; padding bits are 0.
+        """
+        return self._coded(self._check_rows(X), self._n_features_out, np.float32 if self.distance == "l2" else np.uint8)
+
+    @available_if(_has_margins)
+    def decision_function(self, X: Any) -> NDArray[np.float32]:
+        """Margins of X, (n, n_bits) float32; bit p of the code is 1 iff margin p is above 0."""
+        return self._coded(self._check_rows(X), self.n_bits_, np.float32)
+
+    def write(self, X: Any, out: NDArray[Any]) -> None:
+        """Write the codes (`out` of uint8) or margins (float32) of X into an array, e.g. a memory-mapped file."""
+        rows = self._check_rows(X)
+        kinds = {"hamming": "uint8 or float32", "l2": "float32", "adc": "uint8"}[self.distance]
+        width = self.n_bits_ if out.dtype == np.float32 and self.distance != "l2" else self._n_features_out
+        if str(out.dtype) not in kinds.split() or out.shape != (rows.shape[0], width):
+            raise ValueError(
+                f"The 'out' array must be {kinds} of shape ({rows.shape[0]}, {width}). "
+                f"Got {out.dtype} of shape {out.shape}."
+            )
+        self._write(rows, out)
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of one code."""
+        check_is_fitted(self)
+        return self._n_features_out * (4 if self.distance == "l2" else 1)
+
+    @property
+    @abstractmethod
+    def model_bytes(self) -> int:
+        """Bytes of what coding needs."""
+
+    def _check_parameters(self) -> None:
+        """Raise for parameters out of range."""
+        if self.free_length and not (isinstance(self.n_bits, str) and self.n_bits == "auto"):
+            check_int(self, "n_bits", self.n_bits, 1)
+        thread_count(self.n_jobs)
+
+    @abstractmethod
+    def _learn(self, rows: RowSource, n_bits: int, seed: int) -> None:
+        """Learn from rows, whose values are not checked yet, and set `n_bits_`."""
+
+    @abstractmethod
+    def _write(self, rows: RowSource, out: NDArray[Any]) -> None:
+        """Write codes or margins of rows; raises for the first NaN or infinity."""
+
+    def _coded(self, rows: RowSource, width: int, dtype: type) -> NDArray[Any]:
+        out: NDArray[Any] = np.empty((rows.shape[0], width), dtype)
+        self._write(rows, out)
+        return out
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _resolve_bits(self, n_features: int) -> int:
+        if not self.free_length:
+            return n_features
+        return auto_bits(n_features) if isinstance(self.n_bits, str) else int(self.n_bits)
+
+    def _check_rows(self, X: Any, reset: bool = False) -> RowSource:
         """Check kind and shape without a pass over the data; NaN and infinity are found as the rows are read."""
         if not reset:
             if not hasattr(self, "n_features_in_"):
@@ -48,17 +156,22 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
                 and X.shape[1] == self.n_features_in_
                 and not hasattr(self, "feature_names_in_")
             ):
-                return X
-        if is_hdf5(X):
-            return validate_data(self, X, reset=reset, skip_check_array=True)
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype="numeric",
-            ensure_all_finite=False,
-            ensure_min_samples=2 if reset else 1,
+                return ArrayRows(X)
+        reader = reader_of(X)
+        if reader is not None:
+            rows = reader(X)
+            validate_data(self, rows, reset=reset, skip_check_array=True)
+            return rows
+        return as_rows(
+            validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype="numeric",
+                ensure_all_finite=False,
+                ensure_min_samples=2 if reset else 1,
+            )
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -67,133 +180,92 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
         tags.transformer_tags.preserves_dtype = []
         return tags
 
+    @property
+    def _n_features_out(self) -> int:
+        return code_bytes(self.n_bits_) if self.distance == "hamming" else self.n_bits_
 
-class BankCoder(RowCoder):
-    """Base of the linear and the kernel bank: parameters that both have, groups, and coding by `_bank`."""
 
-    n_bits_: int
-    _bank: Any
+class ModelCoder(RowCoder):
+    """An estimator that picks a learner, whose model does the coding.
 
-    def transform(self, X: Any) -> NDArray[np.uint8]:
-        """Packed codes of X.
+    A subclass says by `_places` where learner and model stand, and has the parameters of its learners.
+    """
 
-        Parameters
-        ----------
-        X : (n, D) array, memory map, scipy.sparse matrix or h5py data set
-
-        Returns
-        -------
-        codes : (n, ceil(n_bits / 8)) uint8
-            Bit p stands in byte p // 8 at position p % 8, as in FAISS; padding bits are 0.
-        """
-        X = self._check_rows(X)
-        codes = np.empty((X.shape[0], code_bytes(self.n_bits_)), np.uint8)
-        self._code(X, codes)
-        return codes
-
-    def decision_function(self, X: Any) -> NDArray[np.float32]:
-        """Margins of X, (n, n_bits) float32; bit p of the code is 1 iff margin p is above 0."""
-        X = self._check_rows(X)
-        margins = np.empty((X.shape[0], self.n_bits_), np.float32)
-        self._code(X, margins)
-        return margins
+    model_: Model
+    grouping: str | ArrayLike
+    n_assign: int | str
 
     def query_values(self, X: Any) -> NDArray[np.float32]:
         """Queries for an asymmetric search, (n, n_bits) float32: ``index.search(bank.query_values(queries), k=100)``.
 
-        Those of the joint solver are tanh of the margins, which it takes for bits as it learns: with the margins, few
-        large ones would drown the rest. Other solvers' are the margins.
+        What they are is told by how the bank was learnt: margins, or tanh of the margins where that is what the learner
+        takes for bits.
         """
-        margins = self.decision_function(X)
-        return np.tanh(margins, out=margins) if self.solver == "joint" else margins
-
-    def write(self, X: Any, out: NDArray[Any]) -> None:
-        """Write the codes (`out` of uint8) or margins (float32) of X into an array, e.g. a memory-mapped file."""
-        self._code(self._check_rows(X), out)
-
-    def _code(self, X: Any, out: NDArray[Any]) -> None:
-        self._bank.write(X, out, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
-
-    def _check_shared_parameters(self, *, learnt: bool) -> None:
-        if not (isinstance(self.n_bits, str) and self.n_bits == "auto"):
-            check_int(self, "n_bits", self.n_bits, 1)
-        check_grouping(self, learnt)
-        check_int(self, "n_neighbors", self.n_neighbors, 1)
-        check_positive(self, "lam", self.lam)
-        check_int(self, "max_iter", self.max_iter, 1)
-        check_positive(self, "tol", self.tol, zero=True)
-        check_choice(self, "init", self.init, INITS)
-        check_int(self, "kmeans_iter", self.kmeans_iter, 1)
-
-    def _resolve_bits(self, n_features: int) -> int:
-        return auto_bits(n_features) if isinstance(self.n_bits, str) else int(self.n_bits)
-
-    def _lowered(self, name: str, limit: int, n_samples: int) -> int:
-        """Return the parameter, or `limit` with a warning where it is above."""
-        value = int(getattr(self, name))
-        if value <= limit:
-            return value
-        message = f"{name}={value} is lowered to {limit}: there are {n_samples} training vectors."
-        warnings.warn(message, UserWarning, stacklevel=3)
-        return limit
-
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31))
-
-    def _group(
-        self,
-        X: Any,
-        grouping: str | ArrayLike,
-        n_bits: int,
-        n_assign: int,
-        rng: np.random.Generator,
-        n_threads: int,
-    ) -> NDArray[np.int32]:
-        labels = group_dimensions(
-            grouping,
-            X,
-            n_bits,
-            rng,
-            n_assign=n_assign,
-            kmeans_iter=self.kmeans_iter,
-            n_threads=n_threads,
-            verbose=self.verbose,
-        )
-        self._tell_groups(labels, n_bits)
-        return labels
-
-    def _joint_groups(
-        self,
-        X: Any,
-        grouping: str | ArrayLike,
-        target: SimilarityTarget,
-        statistics: tuple[NDArray[np.float64], NDArray[np.float64]],
-        n_bits: int,
-        n_assign: int,
-        seed: int,
-        n_threads: int,
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32] | None]:
-        """Groups for the joint learner, and signs to start from where the groups are learnt."""
-        if isinstance(grouping, str) and grouping in LEARNT_GROUPINGS:
-            _, free = hold_back(X.shape[0], seed)
-            if len(free) >= FEWEST:
-                say(f"learning groups from {len(free)} vectors", self.verbose)
-                labels, signs = learn_groups(
-                    X, free, target, *statistics, n_bits=n_bits, n_assign=n_assign, seed=seed, n_threads=n_threads
-                )
-                if grouping == "learnt":
-                    labels, signs = labels[0], signs[0]
-                self._tell_groups(labels, n_bits)
-                return labels, signs
-            grouping = grouping.replace("learnt", "random")
-        return self._group(X, grouping, n_bits, n_assign, np.random.default_rng(seed), n_threads), None
-
-    def _tell_groups(self, labels: NDArray[np.int32], n_bits: int) -> None:
-        sizes = np.bincount(labels.ravel())
-        shared = "" if labels.ndim == 1 else f", every dimension in {len(labels)} of them"
-        message = f"{n_bits} groups of {sizes.min()} to {sizes.max()} dimensions (median {np.median(sizes):g}){shared}"
-        say(message, self.verbose)
+        rows = self._check_rows(X)
+        return self.model_.query_values(rows, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
 
     @property
-    def _n_features_out(self) -> int:
-        return code_bytes(self.n_bits_)
+    def model_bytes(self) -> int:
+        """Bytes of what coding needs."""
+        check_is_fitted(self)
+        return self.model_.nbytes
+
+    @property
+    @abstractmethod
+    def _places(self) -> tuple[str, str]:
+        """Module and class of the learner, and of its models."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if isinstance(self.grouping, str):
+            check_choice(self, "grouping", self.grouping, _class_at(self._places[0]).groupings)
+        if self.n_assign != "auto":
+            check_int(self, "n_assign", self.n_assign, 1)
+
+    def _learn(self, rows: RowSource, n_bits: int, seed: int) -> None:
+        learner = _class_at(self._places[0]).of(self.get_params(deep=False))
+        self._adopt(learner.learn(rows, n_bits, self._run(seed)))
+        if len(self.loss_curve_):
+            say(f"loss: {_sample(self.loss_curve_)}", self.verbose)
+
+    def _run(self, seed: int | None = None) -> Run:
+        seed = self._seed() if seed is None else seed
+        return Run(type(self).__name__, seed, thread_count(self.n_jobs), self.verbose)
+
+    def _write(self, rows: RowSource, out: NDArray[Any]) -> None:
+        self.model_.write(rows, out, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
+
+    def _adopt(self, model: Model) -> None:
+        """Take a model, and show what it holds as attributes."""
+        self.model_ = model
+        for name, array in model.arrays.items():
+            setattr(self, f"{name}_", array)
+        self.n_bits_ = model.n_bits
+        self.n_iter_ = max(0, len(model.loss_curve) - 1)
+        self.group_sizes_ = model.group_sizes
+
+    @property
+    def _saved_arrays(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(f"{name}_" for name in _class_at(self._places[1]).names)
+
+    def _check_loaded(self) -> None:
+        arrays = {name.removesuffix("_"): getattr(self, name) for name in self._saved_arrays}
+        model = _class_at(self._places[1]).of_arrays(arrays, self.get_params(deep=False))
+        planes = int(model.group_sizes.sum()) // model.n_features
+        if self.n_assign not in ("auto", planes):  # files of 0.1.0: the parameter counted for "soft-" groupings only
+            self.n_assign = "auto"
+        self._check_parameters()
+        self.n_features_in_ = model.n_features
+        self._adopt(model)
+
+
+def _class_at(place: str) -> Any:
+    """Import a class from "module:name" when it is needed."""
+    module, name = place.split(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _sample(curve: NDArray[np.float64]) -> str:
+    """Write a curve as a few of its values."""
+    steps = sorted({round(t) for t in np.linspace(0, len(curve) - 1, 8)})
+    return ", ".join(f"{curve[t]:.4f} (step {t})" for t in steps)

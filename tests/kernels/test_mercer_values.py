@@ -8,7 +8,6 @@ from projbank.kernels.mercer_values import (
     gather_groups,
     kernel_margins,
     kernel_matrix,
-    kernel_slopes,
 )
 
 
@@ -37,16 +36,13 @@ SHAPES = [(1, 1, [1]), (5, 3, [3, 1]), (16, 4, [16, 16, 2]), (70, 9, [17, 5]), (
 
 @pytest.mark.parametrize("degree", [0, 1, 2, 5])
 @pytest.mark.parametrize(("n", "n_rows", "sizes"), SHAPES)
-def test_values_margins_and_slopes_agree_with_the_formulas(degree, n, n_rows, sizes):
+def test_values_and_margins_agree_with_the_formulas(degree, n, n_rows, sizes):
     rng = np.random.default_rng(n + degree)
     V, indptr, arrays, coefficients = bank(rng, n, sizes, degree, scale=0.3)
     U = (0.3 * rng.standard_normal((n_rows, indptr[-1]))).astype(np.float32)
     biases = rng.standard_normal(len(sizes), dtype=np.float32)
-    slopes = rng.standard_normal((n_rows, len(sizes)), dtype=np.float32)
     F = np.empty((n_rows, len(sizes)), np.float32)
-    out = np.empty_like(coefficients)
     kernel_margins(U, *arrays, coefficients, biases, len(sizes), F)
-    kernel_slopes(U, *arrays, slopes, len(sizes), 0, len(sizes), out)
     for p in range(len(sizes)):
         own = slice(indptr[p], indptr[p + 1])
         expected = naive(U[:, own], V[:, own], degree)
@@ -55,7 +51,6 @@ def test_values_margins_and_slopes_agree_with_the_formulas(degree, n, n_rows, si
         size = np.abs(expected).max()
         np.testing.assert_allclose(K, expected, rtol=2e-6, atol=2e-6 * size)
         np.testing.assert_allclose(F[:, p], expected @ coefficients[p, :n] - biases[p], atol=1e-5 * n * max(1, size))
-        np.testing.assert_allclose(out[p, :n], expected.T @ slopes[:, p], atol=1e-5 * n_rows * max(1, size))
 
 
 def test_the_exponential_against_numpy():
@@ -104,16 +99,11 @@ def test_tiles_change_the_order_of_columns_only(tile):
     np.testing.assert_array_equal(plain, X)
     parts = [X[:, indptr[p] : indptr[min(p + tile, 5)]].ravel() for p in range(0, 5, tile)]
     np.testing.assert_array_equal(tiled.ravel(), np.concatenate(parts))
-    biases, slopes = np.zeros(5, np.float32), rng.standard_normal((6, 5), dtype=np.float32)
+    biases = np.zeros(5, np.float32)
     margins, again = np.empty((2, 6, 5), np.float32)
     kernel_margins(plain, *arrays, coefficients, biases, 5, margins)
     kernel_margins(tiled, *arrays, coefficients, biases, tile, again)
     np.testing.assert_array_equal(again, margins)
-    pulls, pulls_again = np.empty((2, *coefficients.shape), np.float32)
-    kernel_slopes(plain, *arrays, slopes, 5, 0, 5, pulls)
-    kernel_slopes(tiled, *arrays, slopes, tile, 0, 2, pulls_again)
-    kernel_slopes(tiled, *arrays, slopes, tile, 2, 5, pulls_again)
-    np.testing.assert_array_equal(pulls_again, pulls)
 
 
 def test_gathering_takes_any_layout_and_sees_bad_values():

@@ -6,10 +6,11 @@ from projbank.learn import batches
 from projbank.learn.batches import NeighborBatches
 from projbank.learn.neighbors import nearest_neighbors
 from projbank.learn.target import graded_walk
+from projbank.rows.source import as_rows
 
 
 def make_walk(rng, n, k):
-    return graded_walk(nearest_neighbors(rng.standard_normal((n, 5)).astype(np.float32), k))
+    return graded_walk(nearest_neighbors(as_rows(rng.standard_normal((n, 5))), k))
 
 
 @pytest.mark.parametrize(("n", "size"), [(300, 64), (300, 7), (300, 3), (41, 40), (2, 1)])

@@ -5,13 +5,13 @@ from scipy.spatial.distance import pdist
 from projbank.learn import grouping
 from projbank.learn.grouping import (
     GROUPINGS,
-    SOFT_GROUPINGS,
     check_labels,
     fill_empty_groups,
-    group_columns,
     group_dimensions,
     sketch_dimensions,
 )
+from projbank.models.groups import group_columns
+from projbank.rows.source import as_rows
 
 
 def sizes_of(labels, n_bits):
@@ -28,7 +28,7 @@ def sizes_of(labels, n_bits):
 def test_every_group_has_a_dimension(name, n, n_features, n_bits):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, n_features)).astype(np.float32)
-    sizes = sizes_of(group_dimensions(name, X, n_bits, np.random.default_rng(1)), n_bits)
+    sizes = sizes_of(group_dimensions(name, as_rows(X), n_bits, np.random.default_rng(1)), n_bits)
     assert sizes.min() >= 1
     assert sizes.sum() == n_features
     if name != "kmeans":
@@ -43,10 +43,8 @@ def test_kmeans_survives_constant_and_duplicate_dimensions(n):
     )  # three different dimensions, 20 times each
     X[:, :10] = 0.5
     X[:, 10:20] = 0
-    assert sizes_of(group_dimensions("kmeans", X, 50, np.random.default_rng(0)), 50).min() >= 1
-    assert (
-        sizes_of(group_dimensions("kmeans", np.zeros((n, 60), np.float32), 7, np.random.default_rng(0)), 7).min() >= 1
-    )
+    assert sizes_of(group_dimensions("kmeans", as_rows(X), 50, np.random.default_rng(0)), 50).min() >= 1
+    assert sizes_of(group_dimensions("kmeans", as_rows(np.zeros_like(X)), 7, np.random.default_rng(0)), 7).min() >= 1
 
 
 @pytest.mark.parametrize("n", [100, 900])
@@ -56,7 +54,7 @@ def test_kmeans_finds_dimensions_that_move_together(n):
     owner = rng.permutation(np.arange(48) % 4)
     X = (causes[:, owner] + 0.05 * rng.standard_normal((n, 48))).astype(np.float32)
     labels = min(
-        (group_dimensions("kmeans", X, 4, np.random.default_rng(seed)) for seed in range(8)),
+        (group_dimensions("kmeans", as_rows(X), 4, np.random.default_rng(seed)) for seed in range(8)),
         key=lambda labels: sum(X[:, labels == g].var(axis=1).sum() for g in range(4)),
     )
     assert len({(a, b) for a, b in zip(owner, labels, strict=True)}) == 4
@@ -64,7 +62,7 @@ def test_kmeans_finds_dimensions_that_move_together(n):
 
 def test_kmeans_does_not_depend_on_threads():
     X = np.random.default_rng(4).standard_normal((700, 300)).astype(np.float32)
-    first, second = (group_dimensions("kmeans", X, 40, np.random.default_rng(5), n_threads=t) for t in (1, 2))
+    first, second = (group_dimensions("kmeans", as_rows(X), 40, np.random.default_rng(5), n_threads=t) for t in (1, 2))
     np.testing.assert_array_equal(first, second)
 
 
@@ -73,19 +71,19 @@ def test_kmeans_restores_the_threads_of_faiss():
 
     before = faiss.omp_get_max_threads()
     X = np.random.default_rng(4).standard_normal((30, 50)).astype(np.float32)
-    group_dimensions("kmeans", X, 5, np.random.default_rng(5), n_threads=before + 3)
+    group_dimensions("kmeans", as_rows(X), 5, np.random.default_rng(5), n_threads=before + 3)
     assert faiss.omp_get_max_threads() == before
 
 
 def test_a_sketch_keeps_distances_and_short_data_is_kept_as_it_is(monkeypatch):
     rng = np.random.default_rng(6)
     X = rng.standard_normal((3000, 40)).astype(np.float32)
-    sketch = sketch_dimensions(X, rng, n_threads=2)
+    sketch = sketch_dimensions(as_rows(X), rng, n_threads=2)
     assert sketch.shape == (40, grouping.SKETCH)
     ratios = pdist(sketch) / pdist(X.T)
     assert abs(ratios.mean() - 1) < 0.02
     assert ratios.std() < 0.08
-    np.testing.assert_array_equal(sketch_dimensions(X[:100], rng), X[:100].T)
+    np.testing.assert_array_equal(sketch_dimensions(as_rows(X[:100]), rng), X[:100].T)
 
 
 def test_empty_groups_take_half_of_the_largest():
@@ -101,22 +99,20 @@ def test_empty_groups_take_half_of_the_largest():
     [
         (np.zeros(4, int), "shape (5,)"),
         (np.zeros(5), "dtype float64"),
-        (np.array([0, 1, 2, 3, 0]), "from 0 to 3"),
+        (np.array([0, 1, 2, 3, 0]), "from 0 to n_bits - 1 = 2"),
         (np.array([0, -1, 2, 1, 0]), "from -1 to 2"),
         (np.array([0, 0, 2, 2, 0]), "Group 1 has no dimension"),
     ],
 )
 def test_bad_labels_are_named(labels, words):
     with pytest.raises(ValueError, match=r"'grouping' array") as error:
-        group_dimensions(labels, np.zeros((2, 5), np.float32), 3, np.random.default_rng(0))
+        check_labels(labels, 5, 3)
     assert words in str(error.value)
 
 
 def test_given_labels_are_kept():
     labels = np.array([2, 0, 1, 1, 0], np.uint8)
-    np.testing.assert_array_equal(
-        group_dimensions(labels, np.zeros((2, 5), np.float32), 3, np.random.default_rng(0)), labels
-    )
+    np.testing.assert_array_equal(check_labels(labels, 5, 3), labels)
 
 
 def check_soft(labels, n_assign, n_features, n_bits):
@@ -127,7 +123,7 @@ def check_soft(labels, n_assign, n_features, n_bits):
     return np.bincount(labels.ravel(), minlength=n_bits)
 
 
-@pytest.mark.parametrize("name", SOFT_GROUPINGS)
+@pytest.mark.parametrize("name", ["kmeans", "random"])
 @pytest.mark.parametrize(
     ("n", "n_features", "n_bits", "n_assign"),
     [
@@ -145,31 +141,32 @@ def check_soft(labels, n_assign, n_features, n_bits):
 )
 def test_soft_groups(name, n, n_features, n_bits, n_assign):
     X = np.random.default_rng(0).standard_normal((n, n_features)).astype(np.float32)
-    labels = group_dimensions(name, X, n_bits, np.random.default_rng(1), n_assign=n_assign)
+    labels = group_dimensions(name, as_rows(X), n_bits, np.random.default_rng(1), n_assign=n_assign)
+    labels = np.atleast_2d(labels)
     sizes = check_soft(labels, n_assign, n_features, n_bits)
-    if name == "soft-random":
+    if name == "random":
         assert sizes.max() - sizes.min() <= max(n_assign, 0.2 * sizes.mean())
 
 
-@pytest.mark.parametrize("name", SOFT_GROUPINGS)
+@pytest.mark.parametrize("name", ["kmeans", "random"])
 @pytest.mark.parametrize("n_bits", [7, 50, 60, 100])
 def test_soft_groups_of_constant_and_duplicate_dimensions(name, n_bits):
     X = np.repeat(np.random.default_rng(2).standard_normal((30, 3)).astype(np.float32), 20, axis=1)
     X[:, :10] = 0.5
     X[:, 10:20] = 0
     for rows in (X, np.zeros_like(X)):
-        check_soft(group_dimensions(name, rows, n_bits, np.random.default_rng(0), n_assign=2), 2, 60, n_bits)
+        check_soft(group_dimensions(name, as_rows(rows), n_bits, np.random.default_rng(0), n_assign=2), 2, 60, n_bits)
 
 
 def test_soft_kmeans_is_kmeans_and_the_next_nearest_centres():
     X = np.random.default_rng(3).standard_normal((40, 80)).astype(np.float32)
-    hard = group_dimensions("kmeans", X, 6, np.random.default_rng(4))
-    soft = group_dimensions("soft-kmeans", X, 6, np.random.default_rng(4), n_assign=3)
+    hard = group_dimensions("kmeans", as_rows(X), 6, np.random.default_rng(4))
+    soft = group_dimensions("kmeans", as_rows(X), 6, np.random.default_rng(4), n_assign=3)
     np.testing.assert_array_equal(soft[0], hard)
     centres = np.stack([X[:, hard == p].mean(axis=1) for p in range(6)])
     distances = ((X.T[:, None] - centres) ** 2).sum(axis=2)  # k-means has not converged to the last bit: most, not all
     assert np.mean(np.sort(soft, axis=0) == np.sort(np.argsort(distances, axis=1)[:, :3].T, axis=0)) > 0.8
-    many = group_dimensions("soft-kmeans", X, 80, np.random.default_rng(4), n_assign=2)
+    many = group_dimensions("kmeans", as_rows(X), 80, np.random.default_rng(4), n_assign=2)
     assert np.mean(many[0] == np.arange(80)) == 1  # each dimension is its own centre
 
 
@@ -177,7 +174,7 @@ def test_soft_groups_do_not_depend_on_threads():
     X = np.random.default_rng(4).standard_normal((700, 300)).astype(np.float32)
     for n_bits in (40, 310):
         first, second = (
-            group_dimensions("soft-kmeans", X, n_bits, np.random.default_rng(5), n_assign=2, n_threads=t)
+            group_dimensions("kmeans", as_rows(X), n_bits, np.random.default_rng(5), n_assign=2, n_threads=t)
             for t in (1, 2)
         )
         np.testing.assert_array_equal(first, second)

@@ -7,7 +7,10 @@ from projbank import KernelProjectionBank
 from projbank.bits import unpack
 from projbank.kernels.mercer_groups import move_to_means
 from projbank.learn import landmarks
-from projbank.models.mercer import Groups, KernelBank, Scaling
+from projbank.learn.run import Run
+from projbank.models.groups import Groups
+from projbank.models.mercer_bank import MercerBank
+from projbank.rows.source import as_rows
 from tests.learn.test_joint import clustered
 
 
@@ -46,14 +49,13 @@ def test_as_many_landmarks_as_samples_give_the_bank_itself(degree, monkeypatch):
     rng = np.random.default_rng(1)
     X = rng.standard_normal((25, 12)).astype(np.float32)
     groups = Groups(np.array([0, 5, 9, 14]), np.r_[0:5, 3:7, 7:12].astype(np.int32))  # groups may overlap
-    scaling = Scaling.radial(groups, np.full(3, 1.5), X.mean(axis=0))
-    if degree:
-        scaling = Scaling.polynomial(groups, np.full(3, 0.2, np.float32), degree)
     a, b = rng.standard_normal((3, 25), dtype=np.float32), rng.standard_normal(3, dtype=np.float32)
-    margins, again = np.empty((2, 25, 3), np.float32)
-    KernelBank(groups, X[:, groups.columns], a, b, scaling).write(X, margins)
-    reduced = landmarks.reduce_basis(X, groups, scaling, a, b, 25, scaling, seed=0, n_threads=2)
-    KernelBank(groups, *reduced, scaling).write(X, again)
+    kernel, scale = ("poly", 0.2) if degree else ("rbf", 1.5)
+    shape = {"kernel": kernel, "degree": degree, "indptr": groups.indptr, "columns": groups.columns, "biases": b}
+    scales, none = np.full(3, scale, np.float32), np.empty((0, 0), np.float32)
+    bank = MercerBank(**shape, basis=X, landmarks=none, coefficients=a, scales=scales, means=X.mean(axis=0))
+    margins = bank.margins(as_rows(X))
+    again = landmarks.with_landmarks(bank, 25, 1.0, Run("bank", seed=0, n_threads=2)).margins(as_rows(X))
     np.testing.assert_allclose(again, margins, atol=0.02 * np.abs(margins).max())
 
 

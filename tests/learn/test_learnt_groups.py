@@ -4,22 +4,20 @@ import pytest
 from projbank import KernelProjectionBank, ProjectionBank
 from projbank.bits import unpack
 from projbank.kernels.groups import score_candidates
-from projbank.learn import joint, target
+from projbank.learn import descent, target
 from projbank.learn import learnt_groups as groups
 from projbank.learn.learnt_groups import choose_groups, learn_groups
 from projbank.learn.neighbors import nearest_neighbors
 from projbank.learn.target import SimilarityTarget
-from projbank.rows.source import column_statistics
+from projbank.rows.source import as_rows
 from tests.learn.test_joint import clustered
 
 
 def learnt(X, n_bits=12, n_assign=1, seed=0, n_threads=1, ids=None):
-    means, deviations = column_statistics(X)
-    wanted = SimilarityTarget(X, means, 10)
+    rows = as_rows(X)
+    wanted = SimilarityTarget(rows, rows.statistics().means, 10)
     ids = np.arange(len(X)) if ids is None else ids
-    return learn_groups(
-        X, ids, wanted, means, deviations, n_bits=n_bits, n_assign=n_assign, seed=seed, n_threads=n_threads
-    )
+    return learn_groups(rows, ids, wanted, n_bits=n_bits, n_assign=n_assign, seed=seed, n_threads=n_threads)
 
 
 def literal_choice(candidates, scores, room):
@@ -80,8 +78,8 @@ def test_dimensions_join_bits_that_they_correlate_with_more_than_by_chance():
 
 def test_the_embedding_is_the_target_s_leading_space_smoothed_by_ridge_regression():
     X = clustered(np.random.default_rng(3), 150, 80)
-    means, _ = column_statistics(X)
-    similar = SimilarityTarget(X, means, 10)
+    means = as_rows(X).statistics().means
+    similar = SimilarityTarget(as_rows(X), means, 10)
     ids = np.arange(len(X))
     wanted, cosines = similar.of(ids, None), similar.cosines(ids, None)
     hidden = groups._embed(wanted, cosines, np.random.default_rng(0), 1)
@@ -108,10 +106,10 @@ def test_held_back_vectors_do_not_shape_the_groups(monkeypatch):
     X = clustered(np.random.default_rng(5), 400, 60)
     seen = []
     monkeypatch.setattr(
-        "projbank.base.learn_groups", lambda *args, **kw: seen.append(args[1]) or learn_groups(*args, **kw)
+        "projbank.learn.joint.learn_groups", lambda *args, **kw: seen.append(args[1]) or learn_groups(*args, **kw)
     )
     ProjectionBank(8, n_neighbors=10, max_iter=1, random_state=3).fit(X)
-    held, free = joint.hold_back(400, ProjectionBank(random_state=3)._seed())
+    held, free = descent.hold_back(400, ProjectionBank(random_state=3)._seed())
     np.testing.assert_array_equal(seen[0], free)
     assert len(held)
 
@@ -137,7 +135,7 @@ def test_unseen_vectors_are_found_better_with_learnt_groups_than_with_random_one
     for grouping in ("learnt", "random"):
         bank = ProjectionBank(64, n_neighbors=30, grouping=grouping, random_state=seed).fit(X[:900])
         bits = unpack(bank.transform(X[900:]), 64).astype(np.float32)
-        precision[grouping] = np.mean(clusters[900:][nearest_neighbors(bits, 10)] == clusters[900:, None])
+        precision[grouping] = np.mean(clusters[900:][nearest_neighbors(as_rows(bits), 10)] == clusters[900:, None])
     assert precision["learnt"] > precision["random"] + 0.05, precision
 
 

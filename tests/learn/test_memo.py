@@ -9,6 +9,7 @@ import pytest
 from projbank.learn import grouping, neighbors
 from projbank.learn.memo import Memo, remembered
 from projbank.methods import METHODS
+from projbank.rows.source import as_rows
 
 SHARING = ("bpb", "kbpb-rbf", "kbpb-poly", "randst+bpb", "sign-select")
 
@@ -85,27 +86,27 @@ def test_failure_is_not_remembered():
 
 def test_generator_goes_on_as_if_computed():
     @remembered
-    def draw(X, rng):
+    def draw(rows, rng):
         return rng.standard_normal(3)
 
     memo, first, second = Memo(X), np.random.default_rng(1), np.random.default_rng(1)
     with memo.use():
-        assert draw(X, first) is draw(X, second)
+        assert draw(as_rows(X), first) is draw(as_rows(X), second)
     assert first.integers(1 << 40) == second.integers(1 << 40)
 
 
 def test_spared_is_what_the_recalled_results_took():
     @remembered
-    def slow(X, k):
+    def slow(rows, k):
         time.sleep(0.02)
         return k
 
     memo = Memo(X)
     with memo.use():
-        slow(X, 1)
+        slow(as_rows(X), 1)
         assert memo.spared == 0
-        slow(X, 1)
-        slow(X, k=1)
+        slow(as_rows(X), 1)
+        slow(as_rows(X), k=1)
     assert memo.spared >= 0.04
     with memo.use():
         assert memo.spared == 0

@@ -4,7 +4,9 @@ import pytest
 from projbank.learn import mercer as kernel
 from projbank.learn import paper
 from projbank.learn.neighbors import nearest_neighbors, positive_pairs
-from projbank.models.mercer import Groups, Scaling
+from projbank.models.groups import Groups
+from projbank.models.mercer import Scaling
+from projbank.rows.source import as_rows
 from tests.learn.test_paper import clustered
 from tests.reference import kernel as reference
 from tests.reference.paper import pseudo_labels
@@ -13,7 +15,7 @@ DEFAULTS = {"lam": 1.0, "max_iter": 70, "tol": 0.0, "init": "leading", "seed": 0
 
 
 def graph_of(X, k):
-    return positive_pairs(nearest_neighbors(X, k))
+    return positive_pairs(nearest_neighbors(as_rows(X), k))
 
 
 def forms(X, groups):
@@ -92,7 +94,7 @@ def test_a_linear_kernel_on_all_samples_reaches_the_linear_loss(seed):
     groups = Groups.from_labels(labels, 6)
     graph = graph_of(X, 8)
     settings = DEFAULTS | {"max_iter": 400}
-    _, _, linear = paper.learn(X, labels, graph, X.mean(axis=0, dtype=float), n_bits=6, **settings)
+    _, _, linear = paper.learn(as_rows(X), labels, graph, X.mean(axis=0, dtype=float), n_bits=6, **settings)
     _, _, kernelised = kernel.learn(X, groups, graph, Scaling.linear(groups), **settings)
     gains = (1 - kernelised[:, -1]) / (1 - linear[:, -1])
     assert gains.min() > 0.97
@@ -109,7 +111,7 @@ def test_the_loss_falls_below_that_of_the_linear_learner(name):
     groups = Groups.from_labels(np.zeros(2, int), 1)
     core = (np.arange(160) < 80)[:, None]
     graph = positive_pairs(np.where(core, np.arange(80), np.arange(80, 160)))  # all of a kind are neighbours
-    _, _, plane = paper.learn(X, np.zeros(2, np.int32), graph, X.mean(axis=0, dtype=float), n_bits=1, **DEFAULTS)
+    _, _, plane = paper.learn(as_rows(X), np.zeros(2, np.int32), graph, X.mean(0, dtype=float), n_bits=1, **DEFAULTS)
     _, _, curves = kernel.learn(X, groups, graph, forms(X, groups)[name][0], **DEFAULTS)
     assert curves[0, -1] < 0.2 < 0.6 < plane[0, -1]
     assert (np.diff(curves[0]) <= 0).all()

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from projbank import KernelProjectionBank, load
-from projbank.learn.grouping import group_columns, group_dimensions
+from projbank.learn.grouping import group_dimensions
+from projbank.models.groups import group_columns
+from projbank.rows.source import as_rows
 
 KERNELS = {
     "rbf": lambda A, B, scale: np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2) / scale**2),
@@ -40,7 +42,7 @@ def test_margins_are_those_of_the_formula(kernel, n_bits, n_assign):
 
 def test_groups_are_those_of_soft_kmeans():
     X = data()
-    labels = group_dimensions("soft-kmeans", X, 8, np.random.default_rng(0), n_assign=2)
+    labels = group_dimensions("kmeans", as_rows(X), 8, np.random.default_rng(0), n_assign=2)
     bank = quick(8, grouping=labels).fit(X)
     indptr, columns = group_columns(labels, 8)
     np.testing.assert_array_equal(bank.indptr_, indptr)

@@ -11,6 +11,7 @@ from projbank.bits import unpack
 from projbank.learn import moving
 from projbank.learn.moving import Mover
 from projbank.learn.neighbors import nearest_neighbors
+from projbank.rows.source import as_rows
 from tests.learn.test_joint import clustered
 
 
@@ -134,7 +135,7 @@ def test_moving_helps_digits_that_were_not_learnt_from(monkeypatch):
     def precision(seed):
         bank = ProjectionBank(32, n_neighbors=30, random_state=seed).fit(X[:600])
         bits = unpack(bank.transform(X[900:]), 32).astype(np.float32)
-        return np.mean(digits[900:][nearest_neighbors(bits, 20)] == digits[900:, None])
+        return np.mean(digits[900:][nearest_neighbors(as_rows(bits), 20)] == digits[900:, None])
 
     moved = [precision(seed) for seed in range(3)]
     monkeypatch.setattr(moving, "_LAST", (0.0, 0.0))

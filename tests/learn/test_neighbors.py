@@ -6,6 +6,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from projbank.learn import neighbors
 from projbank.learn.neighbors import centered_rows, nearest_neighbors, positive_pairs
+from projbank.rows.source import as_rows
 from tests.reference.paper import pseudo_labels
 
 
@@ -23,7 +24,7 @@ def test_neighbours_equal_those_of_scikit_learn(shape, seed, small_blocks):
     X = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
     k = min(10, shape[0] - 1)
     expected = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(X.astype(float)).kneighbors(return_distance=False)
-    np.testing.assert_array_equal(nearest_neighbors(X, k, X.mean(axis=0)), expected)
+    np.testing.assert_array_equal(nearest_neighbors(as_rows(X), k, X.mean(axis=0)), expected)
 
 
 def test_neighbours_in_tiles_of_the_real_size_equal_those_of_scikit_learn():
@@ -31,7 +32,7 @@ def test_neighbours_in_tiles_of_the_real_size_equal_those_of_scikit_learn():
     wide = np.tile(X[:600], (1, 111))[:, :4101]
     for data, k in ((X, 20), (wide, 5)):
         gram = np.empty((len(data), len(data)), np.float32)
-        ids = nearest_neighbors(data, k, data.mean(axis=0), gram=gram, n_threads=2)
+        ids = nearest_neighbors(as_rows(data), k, data.mean(axis=0), gram=gram, n_threads=2)
         centered = data.astype(float) - data.mean(axis=0)
         expected = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(centered).kneighbors(return_distance=False)
         assert np.mean(ids == expected) > 0.999  # float32 may swap two that are equally near
@@ -43,7 +44,7 @@ def test_neighbours_in_tiles_of_the_real_size_equal_those_of_scikit_learn():
 def test_neighbours_by_cosine_equal_those_of_scikit_learn(seed, small_blocks):
     X = np.random.default_rng(seed).standard_normal((70, 21)).astype(np.float32) + 1
     gram = np.empty((70, 70), np.float32)
-    ids = nearest_neighbors(X, 9, X.mean(axis=0), directions=True, gram=gram)
+    ids = nearest_neighbors(as_rows(X), 9, X.mean(axis=0), directions=True, gram=gram)
     centered = X.astype(float) - X.mean(axis=0)
     expected = NearestNeighbors(n_neighbors=9, algorithm="brute", metric="cosine").fit(centered)
     np.testing.assert_array_equal(ids, expected.kneighbors(return_distance=False))
@@ -53,7 +54,7 @@ def test_neighbours_by_cosine_equal_those_of_scikit_learn(seed, small_blocks):
 def test_ties_go_to_the_smaller_id_and_nobody_is_its_own_neighbour(small_blocks):
     X = np.repeat(np.array([[0.0, 0.0], [4.0, 4.0]], np.float32), 20, axis=0)
     X[[5, 25]] = 0  # all-zero rows on both sides
-    ids = nearest_neighbors(X, 3)
+    ids = nearest_neighbors(as_rows(X), 3)
     zero = np.flatnonzero(~X.any(axis=1))
     for i in zero:
         np.testing.assert_array_equal(ids[i], zero[zero != i][:3])
@@ -65,10 +66,10 @@ def test_the_result_does_not_depend_on_threads_or_kind_of_array(tmp_path, small_
     dense = X.toarray()
     np.save(tmp_path / "x.npy", dense)
     center = dense.mean(axis=0)
-    expected = nearest_neighbors(dense, 7, center)
+    expected = nearest_neighbors(as_rows(dense), 7, center)
     for data in (X, np.load(tmp_path / "x.npy", mmap_mode="r"), np.asfortranarray(dense), dense.astype(np.float64)):
         for n_threads in (1, 2, 5):
-            np.testing.assert_array_equal(nearest_neighbors(data, 7, center, n_threads=n_threads), expected)
+            np.testing.assert_array_equal(nearest_neighbors(as_rows(data), 7, center, n_threads=n_threads), expected)
 
 
 def test_a_large_mean_does_not_blur_the_distances(small_blocks):
@@ -77,24 +78,24 @@ def test_a_large_mean_does_not_blur_the_distances(small_blocks):
     expected = (
         NearestNeighbors(n_neighbors=5, algorithm="brute").fit(far.astype(float)).kneighbors(return_distance=False)
     )
-    np.testing.assert_array_equal(nearest_neighbors(far, 5, far.mean(axis=0)), expected)
+    np.testing.assert_array_equal(nearest_neighbors(as_rows(far), 5, far.mean(axis=0)), expected)
 
 
 @pytest.mark.parametrize("power", [-80, 70])
 def test_directions_do_not_depend_on_the_scale(power):
     X = np.random.default_rng(5).standard_normal((60, 20)).astype(np.float32)
     expected = np.empty((60, 60), np.float32)
-    ids = nearest_neighbors(X, 5, X.mean(axis=0), directions=True, gram=expected)
+    ids = nearest_neighbors(as_rows(X), 5, X.mean(axis=0), directions=True, gram=expected)
     scaled, gram = X * np.float32(2.0**power), np.empty((60, 60), np.float32)
     center = X.mean(axis=0) * np.float32(2.0**power)
-    np.testing.assert_array_equal(nearest_neighbors(scaled, 5, center, directions=True, gram=gram), ids)
+    np.testing.assert_array_equal(nearest_neighbors(as_rows(scaled), 5, center, directions=True, gram=gram), ids)
     np.testing.assert_array_equal(gram, expected)
 
 
 def test_inner_products_are_handed_over(small_blocks):
     X = np.random.default_rng(2).standard_normal((37, 11)).astype(np.float32)
     gram = np.full((37, 37), np.nan, np.float32)
-    nearest_neighbors(X, 3, X.mean(axis=0), gram=gram, n_threads=2)
+    nearest_neighbors(as_rows(X), 3, X.mean(axis=0), gram=gram, n_threads=2)
     centered = X - X.mean(axis=0)
     np.testing.assert_allclose(gram, centered @ centered.T, atol=1e-4)
 
@@ -102,7 +103,7 @@ def test_inner_products_are_handed_over(small_blocks):
 @pytest.mark.parametrize(("n", "k"), [(2, 1), (30, 4), (30, 29)])
 def test_positive_pairs_are_the_papers_pseudo_labels(n, k):
     X = np.random.default_rng(n).standard_normal((n, 6)).astype(np.float32)
-    graph = positive_pairs(nearest_neighbors(X, k))
+    graph = positive_pairs(nearest_neighbors(as_rows(X), k))
     np.testing.assert_array_equal(np.where(graph.toarray() > 0, 1.0, -1.0), pseudo_labels(X, k))
     assert graph.has_sorted_indices
     assert set(graph.data) == {1.0}

@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
 
+from projbank.base import INITS
 from projbank.learn import paper
 from projbank.learn.grouping import group_dimensions
 from projbank.learn.neighbors import nearest_neighbors, positive_pairs
+from projbank.rows.source import as_rows
 from tests.reference.paper import best_equal_weights, gradient, loss, pseudo_labels
 
 
@@ -17,7 +19,7 @@ def tile_of(X, sizes, k, lam):
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     means = X.mean(axis=0, dtype=np.float64)
     dims = np.ascontiguousarray((X - means.astype(np.float32)).T[: starts[-1]])
-    graph = positive_pairs(nearest_neighbors(X, k))
+    graph = positive_pairs(nearest_neighbors(as_rows(X), k))
     return paper.PairHinge(
         dims,
         starts[:-1],
@@ -32,8 +34,8 @@ def tile_of(X, sizes, k, lam):
 def fit(X, labels, k=5, **settings):
     n_bits = int(labels.max()) + 1
     defaults = {"lam": 1.0, "max_iter": 70, "tol": 0.0, "init": "leading", "seed": 0}
-    graph = positive_pairs(nearest_neighbors(X, min(k, len(X) - 1)))
-    return paper.learn(X, labels, graph, X.mean(axis=0, dtype=np.float64), n_bits=n_bits, **(defaults | settings))
+    graph = positive_pairs(nearest_neighbors(as_rows(X), min(k, len(X) - 1)))
+    return paper.learn(as_rows(X), labels, graph, X.mean(0, dtype=np.float64), n_bits=n_bits, **(defaults | settings))
 
 
 @pytest.mark.parametrize("lam", [0.01, 1.0, 30.0])
@@ -65,7 +67,7 @@ def test_loss_and_gradient_agree_with_the_transcription(lam, seed):
 def test_the_loss_ends_below_w_0_and_not_above_equal_weights(grouping, seed):
     rng = np.random.default_rng(seed)
     X = clustered(rng, 150, 60)
-    labels = group_dimensions(grouping, X, 9, np.random.default_rng(seed))
+    labels = group_dimensions(grouping, as_rows(X), 9, np.random.default_rng(seed))
     weights, biases, curves = fit(X, labels, k=10)
     signs = pseudo_labels(X, 10)
     for p in range(9):
@@ -79,7 +81,7 @@ def test_the_loss_ends_below_w_0_and_not_above_equal_weights(grouping, seed):
 
 def test_the_loss_never_rises_and_70_steps_come_close_to_600():
     X = clustered(np.random.default_rng(1), 200, 96)
-    labels = group_dimensions("random", X, 12, np.random.default_rng(0))
+    labels = group_dimensions("random", as_rows(X), 12, np.random.default_rng(0))
     _, _, short = fit(X, labels, k=10)
     _, _, long = fit(X, labels, k=10, max_iter=600)
     assert (np.diff(long, axis=1) <= 0).all()
@@ -88,10 +90,10 @@ def test_the_loss_never_rises_and_70_steps_come_close_to_600():
     assert gained.mean() > 0.9
 
 
-@pytest.mark.parametrize("init", paper.INITS)
+@pytest.mark.parametrize("init", INITS)
 def test_every_start_descends(init):
     X = clustered(np.random.default_rng(2), 120, 40)
-    labels = group_dimensions("random", X, 5, np.random.default_rng(0))
+    labels = group_dimensions("random", as_rows(X), 5, np.random.default_rng(0))
     _, _, curves = fit(X, labels, init=init)
     assert (curves[:, -1] < curves[:, 0]).all()
     assert (curves[:, -1] < 1).all()
@@ -99,15 +101,15 @@ def test_every_start_descends(init):
 
 def test_the_leading_start_is_not_above_equal_weights():
     X = clustered(np.random.default_rng(3), 120, 64)
-    labels = group_dimensions("random", X, 8, np.random.default_rng(0))
-    curves = {init: fit(X, labels, init=init, max_iter=1)[2][:, 0] for init in paper.INITS}
+    labels = group_dimensions("random", as_rows(X), 8, np.random.default_rng(0))
+    curves = {init: fit(X, labels, init=init, max_iter=1)[2][:, 0] for init in INITS}
     assert (curves["leading"] <= curves["equal"]).all()
     assert curves["leading"].mean() < curves["random"].mean()
 
 
 def test_the_result_does_not_depend_on_threads_or_chunks(monkeypatch, tmp_path):
     X = clustered(np.random.default_rng(4), 90, 200)
-    labels = group_dimensions("random", X, 37, np.random.default_rng(0))
+    labels = group_dimensions("random", as_rows(X), 37, np.random.default_rng(0))
     expected = fit(X, labels, n_threads=1)
     np.save(tmp_path / "x.npy", X)
     monkeypatch.setattr(paper, "_CHUNK_BYTES", 4 * 90 * 50)
@@ -121,7 +123,7 @@ def test_constant_dimensions_give_no_nan(n):
     X = clustered(np.random.default_rng(5), n, 12)
     X[:, :5] = 3.0  # groups 0 and 1 are constant, group 2 half so
     labels = np.array([0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4, 4], np.int32)
-    for init in paper.INITS:
+    for init in INITS:
         weights, biases, curves = fit(X, labels, init=init)
         assert np.isfinite(weights).all()
         assert np.isfinite(biases).all()
@@ -139,7 +141,7 @@ def test_a_nudge_leaves_the_point_where_hinges_sit_at_0():
 
 def test_tol_stops_groups_for_themselves():
     X = clustered(np.random.default_rng(6), 100, 40)
-    labels = group_dimensions("random", X, 6, np.random.default_rng(0))
+    labels = group_dimensions("random", as_rows(X), 6, np.random.default_rng(0))
     _, _, curves = fit(X, labels, tol=1e-3)
     _, _, full = fit(X, labels)
     for stopped, going in zip(curves, full, strict=True):

@@ -9,10 +9,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from projbank import ModelFileError, ProjectionBank, load
 from projbank.bits import pack
-from projbank.learn.grouping import SOFT_GROUPINGS
 from projbank.methods import METHODS
 from projbank.models import bank as coding
-from projbank.rows.source import RepeatedRows
+from projbank.rows.source import as_rows
+from projbank.rows.views import RepeatedRows
 from tests.reference import paper as reference
 
 SOLVERS = ("paper", "joint")
@@ -98,7 +98,18 @@ def test_a_soft_group_is_learnt_as_a_hard_group_of_its_dimensions():
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("grouping", ["soft", *SOFT_GROUPINGS])
+@pytest.mark.parametrize("grouping", ["kmeans", "random"])
+def test_n_assign_goes_with_every_grouping(solver, grouping):
+    X = data(300, 40)
+    bank = quick(6, solver=solver, grouping=grouping, n_assign=2).fit(X)
+    old = quick(6, solver=solver, grouping=f"soft-{grouping}").fit(X)
+    np.testing.assert_array_equal(bank.labels_, old.labels_)
+    np.testing.assert_array_equal(bank.transform(X), old.transform(X))
+    assert quick(6, solver=solver, grouping=grouping).fit(X).labels_.shape == (40,)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("grouping", ["soft", "soft-kmeans", "soft-random"])
 def test_names_of_groupings(solver, grouping):
     X = data(300, 40)
     labels = quick(6, solver=solver, grouping=grouping).fit(X).labels_
@@ -168,7 +179,8 @@ def test_the_first_bad_value_is_named():
         ({"n_assign": 1.5}, "Got 1.5"),
         ({"grouping": np.zeros((2, 90), int)}, "Group 1 has no dimension"),
         ({"grouping": np.tile(np.arange(90) % 5, (2, 1))}, "Feature 0 is twice in one"),
-        ({"grouping": "hard-ish"}, "'soft', 'soft-kmeans', 'soft-random'. Got 'hard-ish'"),
+        ({"grouping": "contiguous", "n_assign": 2}, 'must be 1 or "auto" for contiguous groups. Got 2'),
+        ({"grouping": "hard-ish"}, "'soft-random', 'soft-learnt'. Got 'hard-ish'"),
     ],
 )
 def test_bad_parameters_are_named(params, words):
@@ -181,7 +193,7 @@ def test_more_groups_per_dimension_than_groups_is_a_warning():
     with pytest.warns(UserWarning, match="n_assign=9 is lowered to 3: there are 4 groups"):
         assert quick(4, n_assign=9).fit(data()).labels_.shape == (3, 90)
     with pytest.warns(UserWarning, match="n_assign=2 is lowered to 1: there are 1 groups"):
-        assert quick(1).fit(data()).labels_.shape == (1, 90)
+        assert quick(1).fit(data()).labels_.shape == (90,)
 
 
 @pytest.mark.parametrize("grouping", ["soft", "array"])
@@ -220,7 +232,8 @@ def test_arrays_that_do_not_fit_are_refused(name, array, tmp_path):
 @pytest.mark.parametrize("name", ["bpb", "randst+bpb", "joint"])
 def test_methods_take_the_grouping(name, tmp_path):
     X = data()
-    method = METHODS[name](11, grouping="soft", n_assign=3, n_neighbors=5, max_iter=2).fit(X)
+    grouping = "soft-random" if name == "randst+bpb" else "soft"
+    method = METHODS[name](11, grouping=grouping, n_assign=3, n_neighbors=5, max_iter=2).fit(X)
     assert method.labels_.shape == (3, 90)
     assert method.model_bytes == 8 * 3 * 90 + 4 * 11
     assert clone(method).n_assign == 3
@@ -233,7 +246,7 @@ def test_methods_take_the_grouping(name, tmp_path):
 
 def test_repeated_rows():
     X = data(7, 5)
-    rows = RepeatedRows(sp.csr_array(X), 3)
+    rows = RepeatedRows(as_rows(sp.csr_array(X)), 3)
     assert rows.shape == (7, 15)
-    np.testing.assert_array_equal(rows[2:5], np.hstack([X[2:5]] * 3))
-    np.testing.assert_array_equal(rows[np.array([1, 6])], np.hstack([X[[1, 6]]] * 3))
+    np.testing.assert_array_equal(rows.block(2, 5), np.hstack([X[2:5]] * 3))
+    np.testing.assert_array_equal(rows.read(np.array([1, 6])), np.hstack([X[[1, 6]]] * 3))

@@ -3,7 +3,8 @@ import pytest
 
 from projbank.learn import target
 from projbank.learn.target import SimilarityTarget, graded_walk, product, standardise, symmetric_product
-from projbank.rows.source import FoldedRows
+from projbank.rows.source import as_rows
+from projbank.rows.views import FoldedRows
 
 
 def literal_target(X, k):
@@ -31,7 +32,7 @@ def literal_target(X, k):
 def test_agrees_with_the_literal_target(n, k):
     X = np.random.default_rng(n).standard_normal((n, 12)).astype(np.float32) + 2
     expected = literal_target(X, k)
-    result = SimilarityTarget(X, X.mean(axis=0, dtype=np.float64), k).of(np.arange(n), X)
+    result = SimilarityTarget(as_rows(X), X.mean(axis=0, dtype=np.float64), k).of(np.arange(n), X)
     np.testing.assert_allclose(result, expected, atol=2e-4)
 
 
@@ -39,10 +40,10 @@ def test_a_part_of_the_vectors_has_the_target_of_the_part(monkeypatch):
     X = np.random.default_rng(0).standard_normal((80, 9)).astype(np.float32)
     ids = np.arange(3, 80, 5)
     means = X.mean(axis=0, dtype=np.float64)
-    kept = SimilarityTarget(X, means, 10).of(ids, X[ids])
+    kept = SimilarityTarget(as_rows(X), means, 10).of(ids, X[ids])
     np.testing.assert_allclose(kept, standardise(literal_target(X, 10)[np.ix_(ids, ids)].astype(np.float32)), atol=1e-4)
     monkeypatch.setattr(target, "KEPT", 10)
-    anew = SimilarityTarget(X, means, 10).of(ids, X[ids])
+    anew = SimilarityTarget(as_rows(X), means, 10).of(ids, X[ids])
     pairs = ~np.eye(len(ids), dtype=bool)
     assert np.corrcoef(anew[pairs], kept[pairs])[0, 1] > 0.97  # each part is standardised over fewer pairs
     assert abs(anew[pairs].mean()) < 1e-5
@@ -60,7 +61,7 @@ def test_the_walk_is_symmetric_and_keeps_the_roots_of_degrees():
 
 def test_equal_vectors_give_no_nan():
     X = np.ones((5, 4), np.float32)
-    assert np.isfinite(SimilarityTarget(X, X.mean(axis=0, dtype=np.float64), 2).of(np.arange(5), X)).all()
+    assert np.isfinite(SimilarityTarget(as_rows(X), X.mean(axis=0, dtype=np.float64), 2).of(np.arange(5), X)).all()
 
 
 @pytest.mark.parametrize("n", [1, 127, 300])
@@ -76,12 +77,12 @@ def test_products(n, n_threads):
 def test_long_vectors_are_folded(monkeypatch):
     X = np.random.default_rng(6).standard_normal((60, 50)).astype(np.float32) + 1
     means = X.mean(axis=0, dtype=np.float64)
-    rows = FoldedRows(X, 20)
+    rows = FoldedRows(as_rows(X), 20)
     ids = np.arange(60)
-    expected = SimilarityTarget(rows[0:60, 0 : rows.shape[1]], rows.fold(means), 7)
-    exact = SimilarityTarget(X, means, 7)
+    expected = SimilarityTarget(as_rows(rows.block(0, 60)), rows.fold(means), 7)
+    exact = SimilarityTarget(as_rows(X), means, 7)
     monkeypatch.setattr(target, "_DIMENSIONS", 20)
-    found = SimilarityTarget(X, means, 7)
+    found = SimilarityTarget(as_rows(X), means, 7)
     np.testing.assert_array_equal(found.of(ids, X), expected.of(ids, None))
     np.testing.assert_array_equal(found.cosines(ids, X), expected.cosines(ids, None))
     assert (found.of(ids, X) != exact.of(ids, X)).any()

@@ -19,6 +19,7 @@ from projbank.methods.components import principal_components
 from projbank.methods.itq import learn_rotation, nearest_rotation
 from projbank.methods.sph import smallest_modes
 from projbank.metrics import pair_errors
+from projbank.rows.source import as_rows
 from tests.methods.data import digit_products, vectors
 from tests.reference import methods as reference
 
@@ -33,7 +34,7 @@ def test_components_are_those_of_scikit_learn(n, n_features):
     X = vectors(n, n_features, rank=20)
     k = 8
     peer = sklearn.decomposition.PCA(k, svd_solver="full").fit(X.astype(float))
-    directions, coordinates = principal_components(X, X.mean(axis=0, dtype=float), k)
+    directions, coordinates = principal_components(as_rows(X), X.mean(axis=0, dtype=float), k)
     np.testing.assert_allclose(np.abs(np.sum(directions.T * peer.components_, axis=1)), 1, atol=1e-4)
     np.testing.assert_allclose(np.abs(coordinates), np.abs(peer.transform(X)), atol=1e-2)
     np.testing.assert_allclose((X - X.mean(axis=0)) @ directions, coordinates, atol=1e-3)
@@ -163,7 +164,7 @@ def test_the_selected_bits_are_the_best(criterion):
     X = vectors(80, 50)
     method = METHODS["sign-select"](9, criterion=criterion, n_neighbors=6).fit(X)
     bits = X.mean(axis=0, dtype=np.float64).astype(np.float32) < X
-    graph = positive_pairs(nearest_neighbors(X, 6, X.mean(axis=0)))
+    graph = positive_pairs(nearest_neighbors(as_rows(X), 6, X.mean(axis=0)))
     faults = pair_errors(bits, graph) if criterion == "pairs" else np.abs(bits.mean(axis=0) - 0.5)
     assert sorted(method.dimensions_) == sorted(np.argsort(faults, kind="stable")[:9])
     np.testing.assert_array_equal(unpack(method.transform(X), 9), bits[:, method.dimensions_])
@@ -295,7 +296,7 @@ def test_the_nearest_rotation_is_the_polar_factor(shape, rank):
 
 def test_rotation_learning_is_the_sources_step_and_ends_no_worse_than_faiss():
     X, _ = digit_products(300)
-    V = principal_components(X, X.mean(axis=0, dtype=float), 24).coordinates
+    V = principal_components(as_rows(X), X.mean(axis=0, dtype=float), 24).coordinates
     start = nearest_rotation(np.random.default_rng(3).standard_normal((24, 24), dtype=np.float32))
     literal = start.astype(float)
     for _ in range(3):
@@ -329,10 +330,10 @@ def test_itq_says_what_it_would_take_at_the_papers_largest_size():
         shape = (150_000, 170_400)
 
     with pytest.raises(MemoryError, match=r"ITQ would take \d+\.\d GiB .*10000 components of 170400 dimensions"):
-        METHODS["itq"](10_000)._learn(Rows(), np.zeros(1), 10_000, np.random.default_rng(0))
+        METHODS["itq"](10_000)._train(Rows(), np.zeros(1), 10_000, np.random.default_rng(0))
     few = type("Rows", (), {"shape": (4_000, 170_400)})()
     with pytest.raises(MemoryError, match="max_memory is 8 GiB"):
-        METHODS["itq"](10_000)._learn(few, np.zeros(1), 10_000, np.random.default_rng(0))
+        METHODS["itq"](10_000)._train(few, np.zeros(1), 10_000, np.random.default_rng(0))
 
 
 def test_itq_in_groups():

@@ -18,6 +18,7 @@ from projbank.methods import METHODS
 from projbank.metrics import pair_error, precision_recall
 from projbank.paper.action import Action, as_features, compact
 from projbank.paper.protocols import Cost, PairError, PrecisionRecallCurves
+from projbank.rows.source import as_rows
 from tests.methods.data import digit_products
 
 
@@ -57,7 +58,7 @@ def test_pair_errors_are_those_of_the_training_vectors(digits, tmp_path):
     records = measured(PairError(digits, cells, ResultFile(tmp_path / "r.json"), seeds=[1], n_queries=20, n_train=60))
     split = draw_split(200, 20, 60, 1)
     X = digits.vectors[split.training]
-    graph = positive_pairs(nearest_neighbors(X, 59, X.mean(axis=0)))  # 100 neighbours, lowered
+    graph = positive_pairs(nearest_neighbors(as_rows(X), 59, X.mean(axis=0)))  # 100 neighbours, lowered
     bank = METHODS["bpb"](n_bits=16, random_state=1, **settings).fit(X)
     assert records[1]["pair_error"] == pytest.approx(pair_error(bank.decision_function(X) > 0, graph))
     whole = METHODS["bpb"](n_bits=1, random_state=1).fit(X)

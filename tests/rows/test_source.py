@@ -5,18 +5,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from projbank.rows.source import (
-    FoldedRows,
-    ScaledRows,
-    check_finite,
-    column_statistics,
-    open_vectors,
-    read_block,
-    read_rows,
-    release_pages,
-    row_blocks,
-    take_rows,
-)
+from projbank.rows.files import open_vectors
+from projbank.rows.source import as_rows, check_finite, release_pages, row_blocks
+from projbank.rows.views import FoldedRows, ScaledRows
 
 
 def test_row_blocks_cover_all_rows_in_tiles():
@@ -28,24 +19,24 @@ def test_row_blocks_cover_all_rows_in_tiles():
     assert row_blocks(3, 10**9) == [(0, 3)]
 
 
-def test_read_rows_copies_only_where_it_must():
+def test_blocks_are_copied_only_where_they_must_be():
     X = np.arange(60, dtype=np.float32).reshape(6, 10)
-    assert read_rows(X, 1, 4).base is not None
-    assert np.shares_memory(read_rows(X, 1, 4), X)
-    assert np.shares_memory(read_rows(X[::2, 3:7], 0, 2), X)
+    assert as_rows(X).block(1, 4).base is not None
+    assert np.shares_memory(as_rows(X).block(1, 4), X)
+    assert np.shares_memory(as_rows(X[::2, 3:7]).block(0, 2), X)
     for other in (X[:, ::2], X.T, X.astype(np.float16), X.astype(np.int32), np.asfortranarray(X)):
-        rows = read_rows(other, 1, 3)
+        rows = as_rows(other).block(1, 3)
         np.testing.assert_array_equal(rows, np.asarray(other)[1:3])
         assert rows.dtype == np.float32
         assert rows.strides[1] == 4
 
 
-@pytest.mark.parametrize("kind", [np.asarray, np.float64, sp.csr_array, lambda X: ScaledRows(X, np.ones(10))])
+@pytest.mark.parametrize("kind", [np.asarray, np.float64, sp.csr_array, lambda X: ScaledRows(as_rows(X), np.ones(10))])
 def test_take_rows(kind):
     X = np.random.default_rng(0).standard_normal((200, 10)).astype(np.float32)
     ids = np.arange(3, 200, 2)
     out = np.empty((len(ids), 10), np.float32)
-    take_rows(kind(X), ids, out)
+    as_rows(kind(X)).take(ids, out)
     np.testing.assert_array_equal(out, X[ids])
 
 
@@ -54,7 +45,7 @@ def test_many_rows_are_taken_on_any_threads():
     ids = np.arange(1, 300, 2)
     for n_threads in (1, 2, 5):
         out = np.empty((len(ids), 7001), np.float32)
-        take_rows(X, ids, out, n_threads)
+        as_rows(X).take(ids, out, n_threads)
         np.testing.assert_array_equal(out, X[ids])
 
 
@@ -62,9 +53,9 @@ def test_many_rows_are_taken_on_any_threads():
 def test_scaled_rows(kind):
     X = np.random.default_rng(0).standard_normal((20, 10)).astype(np.float32)
     scale = np.arange(1, 11)
-    rows = ScaledRows(kind(X), scale)
-    np.testing.assert_array_equal(read_rows(rows, 3, 7), X[3:7] / scale.astype(np.float32))
-    np.testing.assert_array_equal(read_block(rows, (3, 7), (2, 5)), read_rows(rows, 3, 7)[:, 2:5])
+    rows = ScaledRows(as_rows(kind(X)), scale)
+    np.testing.assert_array_equal(rows.block(3, 7), X[3:7] / scale.astype(np.float32))
+    np.testing.assert_array_equal(rows.block(3, 7, slice(2, 5)), rows.block(3, 7)[:, 2:5])
     assert rows.shape == (20, 10)
 
 
@@ -72,23 +63,23 @@ def test_scaled_rows(kind):
 @pytest.mark.parametrize(("most", "times"), [(4, 3), (9, 2), (1, 10), (10, 1), (100, 1)])
 def test_folded_rows_are_signed_sums_of_dimensions(kind, most, times):
     X = np.random.default_rng(0).standard_normal((20, 10)).astype(np.float32)
-    rows = FoldedRows(kind(X), most)
+    rows = FoldedRows(as_rows(kind(X)), most)
     m = -(-10 // times)
     assert rows.shape == (20, m)
-    folded = rows[0:20, 0:m]
+    folded = rows.block(0, 20)
     for j in range(m):  # each sum is that of dimensions j, j + m, ..., under some signs
         candidates = X[:, j::m] @ np.array(list(product([-1, 1], repeat=X[:, j::m].shape[1]))).T
         assert np.abs(candidates - folded[:, [j]]).max(axis=0).min() < 1e-5
-    np.testing.assert_array_equal(read_block(rows, (3, 7), (0, m)), folded[3:7])
-    np.testing.assert_array_equal(read_block(rows, (3, 7), (m // 2, m)), folded[3:7, m // 2 :])
+    np.testing.assert_array_equal(rows.block(3, 7, slice(0, m)), folded[3:7])
+    np.testing.assert_array_equal(rows.block(3, 7, slice(m // 2, m)), folded[3:7, m // 2 :])
     np.testing.assert_allclose(rows.fold(X.mean(axis=0, dtype=np.float64)), folded.mean(axis=0), atol=1e-6)
 
 
 def test_folded_rows_keep_inner_products():
     X = np.random.default_rng(1).standard_normal((50, 40_000)).astype(np.float32)
     X /= np.linalg.norm(X, axis=1, keepdims=True)
-    rows = FoldedRows(X, 16_384)
-    folded = rows[0:50, 0 : rows.shape[1]]
+    rows = FoldedRows(as_rows(X), 16_384)
+    folded = rows.block(0, 50)
     errors = (folded @ folded.T - X @ X.T)[np.triu_indices(50, 1)]
     assert rows.shape[1] == 13_334
     assert np.sqrt(np.mean(errors**2)) < 1.1 / np.sqrt(13_334)
@@ -99,7 +90,7 @@ def test_column_statistics():
     rng = np.random.default_rng(1)
     X = (rng.standard_normal((500, 7)) * 10.0 ** np.arange(-3, 4) + 1000).astype(np.float32)
     X[:, 2] = 123.456
-    means, deviations = column_statistics(X)
+    means, deviations = as_rows(X).statistics()
     np.testing.assert_allclose(means, X.mean(axis=0, dtype=np.float64), rtol=1e-7)
     np.testing.assert_allclose(deviations, X.std(axis=0, dtype=np.float64), rtol=1e-3, atol=1e-6)
     assert deviations[2] == 0
@@ -109,7 +100,7 @@ def test_columns_whose_squares_would_overflow_are_refused():
     X = np.ones((20, 3), np.float32)
     X[:, 1] = np.linspace(-1e20, 1e20, 20)
     with pytest.raises(ValueError, match="X is too large in column 1: scale it"):
-        column_statistics(X)
+        as_rows(X).statistics()
 
 
 def test_check_finite_names_the_place():
@@ -149,7 +140,7 @@ def test_every_file_kind(tmp_path):
         file["flat"] = dense[0]
     np.save(tmp_path / "f16.npy", dense.astype(np.float16))
     for name, dataset in (("a.npy", None), ("b.npz", None), ("c.npz", "x"), ("d.npz", None), ("e.h5", None)):
-        np.testing.assert_array_equal(read_rows(open_vectors(tmp_path / name, dataset), 0, 9), dense)
+        np.testing.assert_array_equal(as_rows(open_vectors(tmp_path / name, dataset)).block(0, 9), dense)
     assert isinstance(open_vectors(tmp_path / "a.npy"), np.memmap)
     assert sp.issparse(open_vectors(tmp_path / "d.npz"))
     assert open_vectors(tmp_path / "f16.npy").dtype == np.float16

@@ -129,7 +129,7 @@ def fit(
     """
     from projbank.features.coder import MediaCoder
     from projbank.features.listing import is_media
-    from projbank.rows.source import open_vectors
+    from projbank.rows.files import open_vectors
 
     always = {
         "n_bits": _bits(bits),
@@ -208,7 +208,7 @@ def encode(
     from projbank.features.listing import is_media
     from projbank.models.file import load
     from projbank.npyfile import add_note, create_npy
-    from projbank.rows.source import open_vectors
+    from projbank.rows.files import open_vectors
 
     model = load(bank)
     if isinstance(model, MediaCoder):
@@ -251,7 +251,7 @@ def _bits(text: str) -> int | str:
 
 
 def _grouping(text: str) -> Any:
-    from projbank.rows.source import open_array
+    from projbank.rows.files import open_array
 
     return open_array(text) if text.endswith(".npy") else text
 
@@ -299,7 +299,7 @@ def _tuned(bank: Any, X: Any, grid: dict[str, list[Any]], labels: Path | None, k
     from rich.table import Table
 
     from projbank.evaluate.tuning import best_trial, retrieval_scorer, tune
-    from projbank.rows.source import open_array
+    from projbank.rows.files import open_array
 
     y = None if labels is None else open_array(labels)
     trials = tune(bank, X, grid, y=y, scorer=retrieval_scorer(k), seed=seed, verbose=bank.verbose)

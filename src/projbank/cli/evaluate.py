@@ -63,7 +63,7 @@ def evaluate(
     from projbank.evaluate.runner import Rules
     from projbank.evaluate.table import draw, summarise
     from projbank.methods import METHODS
-    from projbank.rows.source import open_array, open_vectors
+    from projbank.rows.files import open_array, open_vectors
 
     if seeds < 1:
         raise ValueError(f"--seeds must be at least 1. Got {seeds} instead.")

@@ -36,7 +36,7 @@ def describe(path: Path, dataset: str | None = None) -> dict[str, Any]:
     """Facts about a file, as JSON values."""
     import numpy as np
 
-    from projbank.rows.source import first_bytes, open_array, open_vectors
+    from projbank.rows.files import first_bytes, open_array, open_vectors
     from projbank.search.file import is_index
 
     head = first_bytes(path)
@@ -96,10 +96,10 @@ def _describe_codes(codes: Any) -> dict[str, Any]:
 def _describe_vectors(X: Any) -> dict[str, Any]:
     import numpy as np
 
-    from projbank.rows.source import check_finite, read_rows
+    from projbank.rows.source import as_rows, check_finite
 
     n_rows, n_features = X.shape
-    rows = read_rows(X, 0, max(1, min(n_rows, _LOOK_AT, (64 << 20) // (4 * n_features))))
+    rows = as_rows(X).block(0, max(1, min(n_rows, _LOOK_AT, (64 << 20) // (4 * n_features))))
     check_finite(rows)
     norms = np.linalg.norm(rows, axis=1)
     return {

@@ -47,7 +47,7 @@ def index(
     force: Force = False,
 ) -> None:
     """Put a file of codes into an index file."""
-    from projbank.rows.source import open_array
+    from projbank.rows.files import open_array
     from projbank.search import HammingIndex
 
     own = None if ids is None else open_array(ids)
@@ -87,7 +87,7 @@ def search(
     jobs: Jobs = None,
 ) -> None:
     """Find the nearest codes of each query."""
-    from projbank.rows.source import open_vectors
+    from projbank.rows.files import open_vectors
     from projbank.search import HammingIndex
 
     opened = HammingIndex.load(index)
@@ -125,9 +125,9 @@ class _Queries(NamedTuple):
 def _open_queries(
     path: Path, bank: Path | None, n_bits: int, as_margins: bool, dataset: str | None, jobs: int | None
 ) -> _Queries:
-    from projbank.methods.search import query_values
+    from projbank.methods.nearest import query_values
     from projbank.models.file import load
-    from projbank.rows.source import open_array, open_vectors
+    from projbank.rows.files import open_array, open_vectors
 
     if bank is None:
         points = open_array(path)
@@ -151,7 +151,7 @@ def _open_queries(
 
 
 def _open_query_vectors(path: Path | None, source: _Queries, dataset: str | None) -> Any:
-    from projbank.rows.source import open_vectors
+    from projbank.rows.files import open_vectors
 
     vectors = source.vectors if path is None else open_vectors(path, dataset)
     if vectors is None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.params import check_int
-from projbank.rows.source import check_finite, read_rows, take_rows
+from projbank.rows.source import as_rows, check_finite
 
 MAX_QUERIES = 1000
 MAX_TRAINING = 10_000
@@ -44,8 +44,9 @@ class DataSet:
         """Name, size and a hash of the labels and of some rows: results with another identity are of other data."""
         n_rows, n_features = self.vectors.shape
         digest = hashlib.sha256(b"" if self.labels is None else np.ascontiguousarray(self.labels).tobytes())
+        rows = as_rows(self.vectors)
         for start in sorted({int(row) for row in np.linspace(0, n_rows - 1, 16)}):
-            digest.update(np.ascontiguousarray(read_rows(self.vectors, start, start + 1)).tobytes())
+            digest.update(np.ascontiguousarray(rows.block(start, start + 1)).tobytes())
         return {
             "name": self.name,
             "vectors": int(n_rows),
@@ -55,8 +56,7 @@ class DataSet:
 
     def take(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         """Rows of ascending ids as one float32 array; raises for the first NaN or infinity."""
-        rows = np.empty((len(ids), self.vectors.shape[1]), np.float32)
-        take_rows(self.vectors, ids, rows)
+        rows = as_rows(self.vectors).read(ids)
         check_finite(rows, name="vectors", ids=ids)
         return rows
 

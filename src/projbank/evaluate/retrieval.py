@@ -14,7 +14,7 @@ from projbank.evaluate.results import Record, ResultFile
 from projbank.evaluate.runner import Experiment, Rules, run
 from projbank.learn.memo import Memo
 from projbank.methods import METHODS
-from projbank.methods.search import search
+from projbank.methods.nearest import search
 from projbank.metrics import precision_at_k, recall_at_k
 from projbank.params import check_int
 from projbank.rows.source import row_blocks

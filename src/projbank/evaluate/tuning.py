@@ -15,10 +15,11 @@ from sklearn.model_selection import ParameterGrid
 
 from projbank.evaluate.data import DataSet, draw_split
 from projbank.learn.neighbors import nearest_neighbors
-from projbank.methods.search import query_values, search
+from projbank.methods.nearest import query_values, search
 from projbank.metrics import precision_at_k, recall_at_k
 from projbank.params import check_int
 from projbank.progress import progress, say
+from projbank.rows.source import as_rows
 from projbank.search import HammingIndex
 from projbank.threads import thread_count
 
@@ -72,7 +73,7 @@ class retrieval_scorer:  # noqa: N801 - it is used like scikit-learn's functions
         found = without_self(self._search(estimator, X, queries, k + 1, n_jobs), queries)
         if y is None:
             rows = X.to_numpy() if hasattr(X, "to_numpy") else X
-            return recall_at_k(found, nearest_neighbors(rows, k, n_threads=thread_count(n_jobs))[queries], k)
+            return recall_at_k(found, nearest_neighbors(as_rows(rows), k, n_threads=thread_count(n_jobs))[queries], k)
         labels = np.asarray(y)
         return precision_at_k(found, labels, labels[queries], k)
 

@@ -145,8 +145,8 @@ def _block_values(
     return [[builder.load(place) for place in pair] for pair in places]
 
 
-def _make_uses(n_rows: int) -> tuple[Any, Any, Any]:
-    """Three intrinsics that go through the blocks of one group with `n_rows` rows; arguments are addresses or numbers.
+def _make_uses(n_rows: int) -> tuple[Any, Any]:
+    """Two intrinsics that go through the blocks of one group with `n_rows` rows; arguments are addresses or numbers.
 
     Common to all: address of the rows, bytes from row to row, number of dimensions, degree, address of the blocks and
     of the basis vectors' -|v|^2 / 2, number of blocks, address of the rows' -|u|^2 / 2.
@@ -201,35 +201,11 @@ def _make_uses(n_rows: int) -> tuple[Any, Any, Any]:
 
         return types.void(*(types.intp,) * 10), generate
 
-    def pull(typing: Any, rows: Any, row_bytes: Any, n_dims: Any, degree: Any, blocks: Any, halves: Any, n_blocks: Any,
-             row_halves: Any, slopes: Any, slope_bytes: Any, out: Any) -> Any:  # fmt: skip
-        """Add the sum over rows of slopes[r] * values to `out`; `slope_bytes` from one row's slope to the next."""
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            *common, slopes, slope_bytes, out = args
-            spread = []
-            for _ in range(n_rows):
-                spread.append(_spread(builder, _load(builder, slopes, _f32)))
-                slopes = builder.add(slopes, slope_bytes)
-
-            def add(offset: Any, values: list[list[Any]]) -> None:
-                at = builder.add(out, offset)
-                for k in range(2):
-                    total = _load(builder, at, _v8, 32 * k)
-                    for slope, pair in zip(spread, values, strict=True):
-                        total = _fma(builder, slope, pair[k], total)
-                    _store(builder, total, builder.add(at, _i64(32 * k)))
-
-            each_block(builder, common, add)
-            return context.get_dummy_value()
-
-        return types.void(*(types.intp,) * 11), generate
-
-    return intrinsic(dot), intrinsic(store), intrinsic(pull)
+    return intrinsic(dot), intrinsic(store)
 
 
-_dot4, _store4, _pull4 = _make_uses(_ROWS_TOGETHER)
-_dot1, _store1, _pull1 = _make_uses(1)
+_dot4, _store4 = _make_uses(_ROWS_TOGETHER)
+_dot1, _store1 = _make_uses(1)
 
 
 @intrinsic
@@ -395,29 +371,3 @@ def kernel_matrix(U, indptr, blocks, halves, degree, p, n_basis, K):
         for r in range(count):
             for j in range(n_basis):
                 K[i + r, j] = values[r, j]
-
-
-@kernel(f"void({_MATRIX}, {_BANK}, {_MATRIX}, int64, int64, int64, float32[:, ::1])")
-def kernel_slopes(U, indptr, blocks, halves, degree, slopes, tile, first, last, out):
-    """out[p] = sum over rows i of slopes[i, p] * k(u_i, v), for groups first <= p < last: chain rule of the margins.
-
-    U as for the margins; slopes (rows, d); out (d, n_pad), what stands past n means nothing.
-    """
-    n_rows, n_pad = U.shape[0], out.shape[1]
-    own = np.empty(n_rows, np.float32)
-    tiled = n_rows // _ROWS_TOGETHER * _ROWS_TOGETHER
-    slope_bytes = slopes.strides[0]
-    for p in range(first, last):
-        start, width = _tile_of(indptr, p, tile)
-        u, row_bytes = U.ctypes.data + 4 * (n_rows * start + indptr[p] - start), 4 * width
-        n_dims = indptr[p + 1] - indptr[p]
-        basis, constants = blocks.ctypes.data + 4 * n_pad * indptr[p], halves.ctypes.data + 4 * n_pad * p
-        pulls, sums = slopes.ctypes.data + 4 * p, out.ctypes.data + p * out.strides[0]
-        _row_halves(u, row_bytes, n_dims, degree, own)
-        out[p] = 0
-        for i in range(0, tiled, _ROWS_TOGETHER):
-            _pull4(u + i * row_bytes, row_bytes, n_dims, degree, basis, constants, n_pad // LANES,
-                   own.ctypes.data + 4 * i, pulls + i * slope_bytes, slope_bytes, sums)  # fmt: skip
-        for i in range(tiled, n_rows):
-            _pull1(u + i * row_bytes, row_bytes, n_dims, degree, basis, constants, n_pad // LANES,
-                   own.ctypes.data + 4 * i, pulls + i * slope_bytes, slope_bytes, sums)  # fmt: skip

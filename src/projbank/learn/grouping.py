@@ -1,71 +1,88 @@
 """Which dimensions share a bit: k-means over dimensions, random, contiguous, or labels that the user gives.
 
-A hard grouping is a label per dimension, (D,). In a soft one every dimension serves r different groups, (r, D).
+A grouping is a label per dimension, (D,), or r different ones where every dimension serves r groups, (r, D).
 """
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
+from projbank.blas import blas_threads, faiss_threads, kmeans
 from projbank.learn.memo import remembered
-from projbank.params import check_choice, check_int, reject
-from projbank.rows.source import read_rows, row_blocks
-from projbank.threads import run_all
+from projbank.learn.run import Run, lowered
+from projbank.params import reject
+from projbank.progress import say
+from projbank.rows.source import RowSource
+from projbank.threads import run_each, split_rows
 
 SKETCH = 512
 """Numbers that stand for a dimension in k-means where there are more samples than that."""
 
 GROUPINGS = ("kmeans", "random", "contiguous")
-SOFT_GROUPINGS = ("soft-kmeans", "soft-random")
-LEARNT_GROUPINGS = ("learnt", "soft-learnt")
-"""Groupings that come from the joint solver's target (`projbank.learn.learnt_groups`)."""
-NAMES = (*GROUPINGS, "soft", *SOFT_GROUPINGS)
-"""Values of every estimator's `grouping`, beside "auto" and arrays."""
+"""Names that every learner knows, beside "auto"."""
+OLD_GROUPINGS = ("soft", "soft-kmeans", "soft-random")
+"""Names of 0.1.0 for groupings in which a dimension serves 2 bits."""
 
 
-def check_grouping(estimator: Any, learnt: bool) -> None:
-    """Check the parameters `grouping`, which may be learnt or not, and `n_assign` of an estimator."""
-    if isinstance(estimator.grouping, str):
-        check_choice(estimator, "grouping", estimator.grouping, ("auto", *(LEARNT_GROUPINGS if learnt else ()), *NAMES))
-    check_int(estimator, "n_assign", estimator.n_assign, 1)
-
-
-def resolve_grouping(grouping: str | ArrayLike, auto: str) -> str | ArrayLike:
-    """What `group_dimensions` takes: "auto" is the given one, and "soft" its soft form."""
-    if not isinstance(grouping, str):
-        return grouping
-    return {"auto": auto, "soft": f"soft-{auto}"}.get(grouping, grouping)
-
-
-def groups_per_dimension(estimator: Any, n_bits: int, n_features: int) -> int:
-    """Groups that a dimension serves: 1, the rows of a given array, or `n_assign`, lowered where there are few groups.
+def resolve_grouping(
+    grouping: str | ArrayLike, n_assign: int | str, auto: str, n_bits: int, n_features: int, run: Run
+) -> tuple[str | NDArray[np.int32], int]:
+    """Return the grouping without "auto" and old names, and how many bits a dimension serves.
 
     Raises where `n_bits` is so large that groups would be empty.
     """
-    grouping, n_assign = estimator.grouping, 1
-    if not isinstance(grouping, str):
-        n_assign = len(np.atleast_2d(np.asarray(grouping)))
-    elif grouping.startswith("soft"):
-        n_assign = min(estimator.n_assign, max(1, n_bits - 1))
-        if n_assign < estimator.n_assign:
-            message = f"n_assign={estimator.n_assign} is lowered to {n_assign}: there are {n_bits} groups."
-            warnings.warn(message, UserWarning, stacklevel=4)
-    if n_bits > n_assign * n_features:
-        times = f" times n_assign = {n_assign}" if n_assign > 1 else ""
+    name: str | NDArray[np.int32]
+    if isinstance(grouping, str):
+        name = {"auto": auto, "soft": auto}.get(grouping, grouping.removeprefix("soft-"))
+        planes = (2 if grouping.startswith("soft") else 1) if isinstance(n_assign, str) else n_assign
+        planes = lowered("n_assign", planes, max(1, n_bits - 1), f"there are {n_bits} groups")
+        if planes > 1 and name == "contiguous":
+            reject(run.owner, "n_assign", '1 or "auto" for contiguous groups', n_assign)
+    else:
+        name, planes = np.asarray(grouping), len(np.atleast_2d(np.asarray(grouping)))
+    if n_bits > planes * n_features:
+        times = f" times n_assign = {planes}" if planes > 1 else ""
         allowed = f"at most the number of features, {n_features}{times}, since no group may be empty"
-        reject(estimator, "n_bits", allowed, n_bits)
-    return n_assign
+        reject(run.owner, "n_bits", allowed, n_bits)
+    return (name if isinstance(name, str) else check_labels(name, n_features, n_bits)), planes
+
+
+def group_rows(
+    grouping: str | NDArray[np.int32],
+    rows: RowSource,
+    n_bits: int,
+    n_assign: int,
+    kmeans_iter: int,
+    rng: np.random.Generator,
+    run: Run,
+) -> NDArray[np.int32]:
+    """Groups of the dimensions, told if the run is verbose."""
+    labels = group_dimensions(
+        grouping,
+        rows,
+        n_bits,
+        rng,
+        n_assign=n_assign,
+        kmeans_iter=kmeans_iter,
+        n_threads=run.n_threads,
+        verbose=run.verbose,
+    )
+    say_groups(labels, n_bits, run.verbose)
+    return labels
+
+
+def say_groups(labels: NDArray[np.int32], n_bits: int, verbose: int) -> None:
+    """Tell how large the groups are."""
+    sizes = np.bincount(labels.ravel())
+    shared = "" if labels.ndim == 1 else f", every dimension in {len(labels)} of them"
+    say(f"{n_bits} groups of {sizes.min()} to {sizes.max()} dimensions (median {np.median(sizes):g}){shared}", verbose)
 
 
 @remembered
 def group_dimensions(
-    grouping: str | ArrayLike,
-    X: Any,
+    grouping: str | NDArray[np.int32],
+    rows: RowSource,
     n_bits: int,
     rng: np.random.Generator,
     *,
@@ -78,66 +95,45 @@ def group_dimensions(
 
     Parameters
     ----------
-    grouping : one of `GROUPINGS` or `SOFT_GROUPINGS`, or an array of labels, (D,) or (r, D)
-    X : (n, D) training data; only k-means looks at it
-    n_bits : number of groups, at most D for hard groupings and `n_assign` * D for soft ones
+    grouping : one of `GROUPINGS`, or an array of labels, (D,) or (r, D)
+    rows : (n, D) training data; only k-means looks at it
+    n_bits : number of groups, at most `n_assign` * D
     rng : source of randomness
-    n_assign : groups of a dimension in a soft grouping, at most `n_bits`
+    n_assign : groups of a dimension, at most `n_bits`; 1 for contiguous groups
     kmeans_iter : iterations of k-means
     n_threads, verbose : threads of k-means; 2 or more prints its course
 
     Returns
     -------
-    labels : (D,) int32, or (n_assign, D) int32 for soft groupings; the labels of a column differ
+    labels : (D,) int32, or (n_assign, D) int32 if `n_assign` is above 1; the labels of a column differ
     """
-    n_features = X.shape[1]
+    n_features = rows.shape[1]
     if not isinstance(grouping, str):
-        return check_labels(grouping, n_features, n_bits)
+        return grouping
     if grouping == "contiguous":
         return (np.arange(n_features, dtype=np.int64) * n_bits // n_features).astype(np.int32)
-    if grouping == "random":
-        return rng.permutation(np.arange(n_features) % n_bits).astype(np.int32)
-    if grouping == "soft-random" or (grouping == "soft-kmeans" and n_assign > n_features):
-        return overlaid_labels(n_features, n_bits, n_assign, rng)
-    if grouping == "kmeans" and n_bits == n_features:
+    if grouping == "random" or n_assign > n_features:
+        labels = overlaid_labels(n_features, n_bits, n_assign, rng)
+    elif n_assign == 1 and n_bits == n_features:
         return np.arange(n_features, dtype=np.int32)
-    points = sketch_dimensions(X, rng, n_threads=n_threads)
-    labels = kmeans_labels(
-        points,
-        n_bits,
-        rng,
-        n_assign=n_assign if grouping == "soft-kmeans" else 1,
-        n_iter=kmeans_iter,
-        n_threads=n_threads,
-        verbose=verbose,
-    )
-    return labels if grouping == "soft-kmeans" else labels[0]
-
-
-def group_columns(labels: NDArray[np.int32], n_bits: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """List the dimensions of every group: those of group p are ``columns[indptr[p]:indptr[p + 1]]``, ascending.
-
-    Parameters
-    ----------
-    labels : (D,) or, for soft groupings, (r, D)
-    n_bits : number of groups
-
-    Returns
-    -------
-    indptr : (n_bits + 1,) int64
-    columns : (D,) or (r * D,) int64
-    """
-    n_assign = 1 if labels.ndim == 1 else len(labels)
-    flat = labels.T.ravel()  # dimension after dimension
-    indptr = np.zeros(n_bits + 1, np.int64)
-    np.cumsum(np.bincount(flat, minlength=n_bits), out=indptr[1:])
-    return indptr, np.argsort(flat, kind="stable") // n_assign
+    else:
+        points = sketch_dimensions(rows, rng, n_threads=n_threads)
+        labels = kmeans_labels(
+            points,
+            n_bits,
+            rng,
+            n_assign=n_assign,
+            n_iter=kmeans_iter,
+            n_threads=n_threads,
+            verbose=verbose,
+        )
+    return labels if n_assign > 1 else labels[0]
 
 
 def check_labels(labels: ArrayLike, n_features: int, n_bits: int) -> NDArray[np.int32]:
     """Return given labels as int32 if they are the groups 0 .. n_bits - 1, each with a dimension.
 
-    (D,) for a hard grouping, (r, D) for a soft one, whose columns must hold r different groups.
+    (D,), or (r, D), whose columns must hold r different groups.
     """
     array = np.asarray(labels)
     if array.ndim not in (1, 2) or array.shape[-1] != n_features or array.size == 0 or array.dtype.kind not in "iu":
@@ -173,7 +169,7 @@ def overlaid_labels(n_features: int, n_bits: int, n_assign: int, rng: np.random.
 
 
 def separate_labels(labels: NDArray[np.int32], n_bits: int) -> NDArray[np.int32]:
-    """Make the labels of a column differ, (r, D): who stands twice in a group goes to the smallest of the others."""
+    """Make the labels of a column differ, (r, D): one that repeats goes to the smallest other group."""
     n_assign, n_features = labels.shape
     sizes = np.bincount(labels.ravel(), minlength=n_bits)
     for s in range(1, n_assign):
@@ -188,31 +184,29 @@ def separate_labels(labels: NDArray[np.int32], n_bits: int) -> NDArray[np.int32]
     return labels
 
 
-def sketch_dimensions(X: Any, rng: np.random.Generator, *, n_threads: int = 1) -> NDArray[np.float32]:
+def sketch_dimensions(rows: RowSource, rng: np.random.Generator, *, n_threads: int = 1) -> NDArray[np.float32]:
     """Describe every dimension by its values over the samples, (D, n), or by a random projection of them, (D, 512).
 
     A Gaussian projection to 512 numbers keeps the distances between dimensions to a few per cent (Johnson-
     Lindenstrauss). Blocks are added in a fixed order, whatever the number of threads.
     """
-    n_rows, n_features = X.shape
-    blocks = row_blocks(n_rows, n_features)
+    n_rows, n_features = rows.shape
     if n_rows <= SKETCH:
         points = np.empty((n_features, n_rows), np.float32)
-        for start, stop in blocks:
-            points[:, start:stop] = read_rows(X, start, stop).T
+        for start, block in rows.blocks():
+            points[:, start : start + len(block)] = block.T
         return points
     projection = rng.standard_normal((n_rows, SKETCH), dtype=np.float32) / np.float32(np.sqrt(SKETCH))
     points = np.zeros((n_features, SKETCH), np.float32)
-    columns = [(start, min(start + 4096, n_features)) for start in range(0, n_features, 4096)]
-    with threadpool_limits(1, user_api="blas"):
-        for start, stop in blocks:
-            rows = read_rows(X, start, stop)
+    columns = split_rows(n_features, 4096)
+    with blas_threads():
+        for start, block in rows.blocks():
+            weights = projection[start : start + len(block)]
 
-            def add(first: int, last: int, rows: NDArray = rows, weights: NDArray = projection[start:stop]) -> None:
-                points[first:last] += rows[:, first:last].T @ weights
+            def add(first: int, last: int, block: NDArray = block, weights: NDArray = weights) -> None:
+                points[first:last] += block[:, first:last].T @ weights
 
-            for _ in run_all(add, columns, n_threads):
-                pass
+            run_each(add, columns, n_threads)
     return points
 
 
@@ -232,25 +226,13 @@ def kmeans_labels(
     """
     import faiss
 
-    threads = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(n_threads)
-    try:
-        if n_groups >= len(points):
-            _, nearest = faiss.knn(points, points, n_assign)
-        else:
-            kmeans = faiss.Kmeans(
-                points.shape[1],
-                n_groups,
-                niter=n_iter,
-                seed=int(rng.integers(1, 2**31)),
-                min_points_per_centroid=1,
-                max_points_per_centroid=len(points),
-                verbose=verbose >= 2,
-            )
-            kmeans.train(points)
-            _, nearest = kmeans.index.search(points, n_assign)
-    finally:
-        faiss.omp_set_num_threads(threads)
+    if n_groups >= len(points):
+        centers = points
+    else:
+        seed = int(rng.integers(1, 2**31))
+        centers = kmeans(points, n_groups, seed, n_iter, n_jobs=n_threads, verbose=verbose >= 2)
+    with faiss_threads(n_threads):
+        _, nearest = faiss.knn(points, centers, n_assign)
     return fill_empty_groups(np.ascontiguousarray(nearest.T, np.int32), n_groups, points)
 
 

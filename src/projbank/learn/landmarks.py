@@ -6,12 +6,17 @@ of the basis samples in those dimensions; their coefficients are the ridge regre
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
+from projbank.blas import blas_threads
 from projbank.kernels.mercer_groups import move_to_means
-from projbank.models.mercer import Basis, Groups, Scaling
+from projbank.learn.run import Run
+from projbank.models.groups import Groups
+from projbank.models.mercer import Basis, Scaling
+from projbank.models.mercer_bank import MercerBank
 from projbank.progress import progress
 from projbank.threads import run_all, split_rows
 
@@ -21,6 +26,28 @@ _RIDGE = 1e-4
 _GROUPS = 16
 
 Floats = NDArray[np.float32]
+
+
+def with_landmarks(model: MercerBank, n_landmarks: int, width: float, run: Run) -> MercerBank:
+    """Return a bank with so many landmarks in place of its basis; `width`: of their RBF kernels, in units of sigma."""
+    scaling = model.form
+    wide = replace(model, scales=model.scales * np.float32(width)) if model.kernel == "rbf" else model
+    wide_scaling = wide.form
+    if not (isinstance(scaling, Scaling) and isinstance(wide_scaling, Scaling)):
+        raise TypeError("Landmarks are for built-in kernels. Got a bank whose kernel is a function.")
+    landmarks, coefficients, biases = reduce_basis(
+        model.basis,
+        model.groups,
+        scaling,
+        model.coefficients,
+        model.biases,
+        min(n_landmarks, len(model.basis)),
+        wide_scaling,
+        seed=run.seed,
+        n_threads=run.n_threads,
+        verbose=run.verbose,
+    )
+    return replace(wide, basis=model.basis[:0], landmarks=landmarks, coefficients=coefficients, biases=biases)
 
 
 def choose_landmarks(values: Floats, n_landmarks: int, rng: np.random.Generator) -> Floats:
@@ -107,7 +134,7 @@ def reduce_basis(
         landmarks[:, start : start + values.shape[1]] = centers
         return last - first
 
-    with threadpool_limits(1, user_api="blas"), progress("choosing landmarks", len(groups), verbose) as advance:
+    with blas_threads(), progress("choosing landmarks", len(groups), verbose) as advance:
         for done in run_all(reduce, split_rows(len(groups), _GROUPS), n_threads):
             advance(done)
     return landmarks, few, offsets

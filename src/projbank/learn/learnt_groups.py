@@ -8,20 +8,18 @@ with most and that has room; the sign of the correlation is where learning start
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
+from projbank.blas import blas_threads
 from projbank.kernels.groups import score_candidates
 from projbank.learn.adam import Adam
 from projbank.learn.grouping import separate_labels
-from projbank.learn.joint import batch_size, code_loss
+from projbank.learn.loss import batch_size, code_loss
 from projbank.learn.target import SimilarityTarget, product, standardise
-from projbank.rows.source import row_blocks, take_rows
-from projbank.threads import run_all, split_rows
+from projbank.rows.source import RowSource, row_blocks
+from projbank.threads import run_each, split_rows
 
 FEWEST = 64
 """Training vectors below which there is nothing to learn groups from."""
@@ -38,11 +36,9 @@ Floats = NDArray[np.float32]
 
 
 def learn_groups(
-    X: Any,
+    rows: RowSource,
     ids: NDArray[np.int64],
     target: SimilarityTarget,
-    means: NDArray[np.float64],
-    deviations: NDArray[np.float64],
     *,
     n_bits: int,
     n_assign: int,
@@ -53,25 +49,21 @@ def learn_groups(
 
     Parameters
     ----------
-    X : (n, D) training data
+    rows : (n, D) training data
     ids : ascending ids of the vectors to learn from, at least `FEWEST`
     target : similarities of the training vectors
-    means, deviations : (D,) of the data
     n_bits, n_assign : groups, and groups that a dimension serves
     """
     rng = np.random.default_rng(seed)
-    most = _SAMPLES if target.kept else min(_SAMPLES, max(FEWEST, _SAMPLE_BYTES // (4 * X.shape[1])))
+    most = _SAMPLES if target.kept else min(_SAMPLES, max(FEWEST, _SAMPLE_BYTES // (4 * rows.shape[1])))
     if len(ids) > most:
         ids = np.sort(rng.choice(ids, most, replace=False))
-    with threadpool_limits(1, user_api="blas"):
-        rows = None
-        if not target.kept:
-            rows = np.empty((len(ids), X.shape[1]), np.float32)
-            take_rows(X, ids, rows)
-        wanted = target.of(ids, rows)
-        hidden = _embed(wanted, target.cosines(ids, rows), rng, n_threads)
+    with blas_threads():
+        seen = None if target.kept else rows.read(ids)
+        wanted = target.of(ids, seen)
+        hidden = _embed(wanted, target.cosines(ids, seen), rng, n_threads)
         directions = _learn_directions(hidden, wanted, n_bits, rng, n_threads)
-        loadings = _correlate(X, ids, hidden, means, deviations, n_threads)
+        loadings = _correlate(rows, ids, hidden, n_threads)
         return choose_groups(directions, loadings, n_assign, rng, n_threads)
 
 
@@ -96,8 +88,7 @@ def choose_groups(
         def score(start: int, stop: int, candidates: NDArray[np.int32] = candidates, scores: Floats = scores) -> None:
             score_candidates(directions, by_dimension[start:stop], candidates[start:stop], scores[start:stop])
 
-        for _ in run_all(score, split_rows(n_features, _COLUMNS), n_threads):
-            pass
+        run_each(score, split_rows(n_features, _COLUMNS), n_threads)
         for earlier in labels[:plane]:
             scores[candidates == earlier[:, None]] = -1
         labels[plane] = _fill(candidates, scores, np.bincount(places[plane], minlength=n_bits), rng)
@@ -168,26 +159,23 @@ def _learn_directions(hidden: Floats, wanted: Floats, n_bits: int, rng: np.rando
 
 
 def _correlate(
-    X: Any,
+    rows: RowSource,
     ids: NDArray[np.int64],
     hidden: Floats,
-    means: NDArray[np.float64],
-    deviations: NDArray[np.float64],
     n_threads: int,
 ) -> Floats:
     """Covariances of the embedding with the dimensions in units of their deviations, (c, D)."""
-    n_features = X.shape[1]
+    n_features = rows.shape[1]
+    means, deviations = rows.statistics()
     center = means.astype(np.float32)
     sums = np.zeros((hidden.shape[1], n_features), np.float32)
     for start, stop in row_blocks(len(ids), n_features):
-        rows = np.empty((stop - start, n_features), np.float32)
-        take_rows(X, ids[start:stop], rows)
-        rows -= center
+        block = rows.read(ids[start:stop])
+        block -= center
 
-        def add(first: int, last: int, rows: Floats = rows, weights: Floats = hidden[start:stop]) -> None:
-            sums[:, first:last] += weights.T @ rows[:, first:last]
+        def add(first: int, last: int, block: Floats = block, weights: Floats = hidden[start:stop]) -> None:
+            sums[:, first:last] += weights.T @ block[:, first:last]
 
-        for _ in run_all(add, split_rows(n_features, _COLUMNS), n_threads):
-            pass
+        run_each(add, split_rows(n_features, _COLUMNS), n_threads)
     scale = np.where(deviations > 0, deviations, 1) * len(ids)
     return np.divide(sums, scale, dtype=np.float32)

@@ -17,10 +17,12 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 
+from projbank.rows.source import RowSource
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_NOT_IN_KEY = ("X", "n_threads", "verbose")
+_NOT_IN_KEY = ("rows", "n_threads", "verbose")
 
 
 class Memo:
@@ -48,7 +50,7 @@ class Memo:
 
     def recall(self, function: Callable[..., R], arguments: dict[str, Any]) -> R:
         """Result of the function, kept from an equal call if there was one; `rng` ends in the same state."""
-        if not _same_memory(arguments["X"], self._array):
+        if not _same_memory(arguments["rows"], self._array):
             return function(**arguments)
         rng = arguments.get("rng")
         key = (function, *(_key(value) for name, value in arguments.items() if name not in _NOT_IN_KEY))
@@ -68,7 +70,7 @@ _memo: ContextVar[Memo | None] = ContextVar("memo", default=None)
 
 
 def remembered(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function of vectors `X` be recalled inside `Memo.use`.
+    """Let a function of `rows` be recalled inside `Memo.use`.
 
     Its other arguments are arrays, plain values and a generator `rng`; nobody writes to what it returns.
     """
@@ -86,8 +88,8 @@ def remembered(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _same_memory(X: Any, array: np.ndarray) -> bool:
-    return isinstance(X, np.ndarray) and X.__array_interface__ == array.__array_interface__
+def _same_memory(rows: RowSource, array: np.ndarray) -> bool:
+    return rows.array is not None and rows.array.__array_interface__ == array.__array_interface__
 
 
 def _key(value: Any) -> Hashable:

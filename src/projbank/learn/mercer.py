@@ -16,18 +16,25 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from projbank.kernels.mercer_groups import center_matrix, mean_neighbor_distance, multiply_symmetric
 from projbank.kernels.pairs import GROUPS
+from projbank.learn.grouping import GROUPINGS, OLD_GROUPINGS, group_rows, resolve_grouping
+from projbank.learn.landmarks import with_landmarks
+from projbank.learn.neighbors import neighbor_graph
 from projbank.learn.paper import TILE, PairHinge, descend, trimmed
-from projbank.models.mercer import Basis, Groups, KernelFunction, Scaling, call_kernel
+from projbank.learn.run import FromParameters, Run, lowered
+from projbank.models.groups import Groups
+from projbank.models.mercer import Basis, KernelFunction, Scaling, call_kernel
+from projbank.models.mercer_bank import MercerBank, form_of
 from projbank.progress import progress
-from projbank.threads import run_all, split_rows
+from projbank.rows.source import RowSource
+from projbank.threads import run_all, run_each, split_rows
 
 _TILE_BYTES = 256 << 20
 """Kernel matrices that a thread holds at a time."""
@@ -108,6 +115,88 @@ class KernelHinge(PairHinge):
         return centered.ravel().astype(np.float32), np.zeros(self.n_groups, np.float32)
 
 
+@dataclass(frozen=True)
+class MercerLearner(FromParameters):
+    """Learns each bit for itself on basis samples; parameters as those of `KernelProjectionBank`."""
+
+    groupings: ClassVar[tuple[str, ...]] = ("auto", *GROUPINGS, *OLD_GROUPINGS)
+
+    kernel: str | KernelFunction
+    n_basis: int
+    degree: int
+    gamma: str | float
+    sigma: str | float
+    sigma_neighbors: int
+    sigma_factor: float
+    n_landmarks: int | None
+    landmark_width: float
+    grouping: str | ArrayLike
+    n_assign: int | str
+    n_neighbors: int
+    lam: float
+    max_iter: int
+    tol: float
+    init: str
+    kmeans_iter: int
+
+    def learn(self, rows: RowSource, n_bits: int, run: Run) -> MercerBank:
+        """Group the dimensions, draw the basis, and learn every group's coefficients."""
+        n_samples, n_features = rows.shape
+        grouping, n_assign = resolve_grouping(self.grouping, self.n_assign, "kmeans", n_bits, n_features, run)
+        why = f"there are {n_samples} training vectors"
+        n_neighbors = lowered("n_neighbors", self.n_neighbors, n_samples - 1, why)
+        n_basis = lowered("n_basis", self.n_basis, n_samples, why)
+        rng = np.random.default_rng(run.seed)
+        means = rows.statistics().means
+        labels = group_rows(grouping, rows, n_bits, n_assign, self.kmeans_iter, rng, run)
+        groups = Groups.from_labels(labels, n_bits)
+        chosen = np.sort(rng.choice(n_samples, n_basis, replace=False))
+        basis = rows.read(chosen)
+        scales = self._scales(basis, groups, run.n_threads)
+        graph = neighbor_graph(rows, n_neighbors, means, n_threads=run.n_threads, verbose=run.verbose)
+        graph = graph[chosen][:, chosen]
+        graph.sort_indices()
+        center = means.astype(np.float32)
+        coefficients, biases, curves = learn(
+            basis,
+            groups,
+            graph,
+            form_of(self.kernel, self.degree, groups, scales, center),
+            lam=self.lam,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            init=self.init,
+            seed=run.seed,
+            n_threads=run.n_threads,
+            verbose=run.verbose,
+        )
+        model = MercerBank(
+            kernel=self.kernel,
+            degree=self.degree,
+            indptr=groups.indptr,
+            columns=groups.columns,
+            basis=basis,
+            landmarks=np.empty((0, 0), np.float32),
+            coefficients=coefficients,
+            biases=biases,
+            scales=scales,
+            means=center,
+            loss_curve=curves.mean(axis=0),
+        )
+        return model if self.n_landmarks is None else with_landmarks(model, self.n_landmarks, self.landmark_width, run)
+
+    def _scales(self, basis: Floats, groups: Groups, n_threads: int) -> Floats:
+        """Widths of the RBF kernel or gammas of a polynomial one; ones where the kernel has neither."""
+        scales = np.ones(len(groups), np.float32)
+        if self.kernel == "rbf" and isinstance(self.sigma, str):
+            return adaptive_sigmas(basis, groups, self.sigma_neighbors, self.sigma_factor, n_threads=n_threads)
+        if self.kernel == "poly" and isinstance(self.gamma, str):
+            return scale_gammas(basis, groups)
+        if self.kernel in ("rbf", "poly"):
+            scales[:] = self.sigma if self.kernel == "rbf" else self.gamma
+        return scales
+
+
 def adaptive_sigmas(
     rows: Floats, groups: Groups, n_neighbors: int, factor: float, n_threads: int = 1
 ) -> NDArray[np.float32]:
@@ -139,8 +228,7 @@ def adaptive_sigmas(
             tiny = np.finfo(np.float32).tiny * 1e6
             sigmas[p] = factor * width if factor * width > tiny else 1.0
 
-    for _ in run_all(measure, split_rows(len(groups), GROUPS), n_threads):
-        pass
+    run_each(measure, split_rows(len(groups), GROUPS), n_threads)
     return sigmas
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.threads import run_all, split_rows
+from projbank.threads import run_each, split_rows
 
 _SHARE = (0.1, 0.15)
 _SHARE_BITS = 300
@@ -88,8 +88,7 @@ class Mover:
             best = np.abs(pulls, out=pulls).argmax(axis=1)
             wanted[first:last], steepness[first:last] = best, pulls[np.arange(len(own)), best]
 
-        for _ in run_all(choose, split_rows(len(places), _COLUMNS), self._n_threads):
-            pass
+        run_each(choose, split_rows(len(places), _COLUMNS), self._n_threads)
         labels = self._bank.labels.copy()
         serves = (labels.reshape(-1, len(self._center))[:, dimensions] == wanted).any(axis=0)
         moves = ~serves & (steepness > 0)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
+from projbank.blas import blas_threads
 from projbank.kernels.nearest import center_rows, merge_nearest
 from projbank.learn.memo import remembered
 from projbank.progress import progress
-from projbank.rows.source import read_block
-from projbank.threads import run_all, split_rows
+from projbank.rows.source import RowSource
+from projbank.threads import run_each, split_rows
 
 _TILE = 4096
 """Rows that are multiplied with as many others in one go."""
@@ -24,7 +23,7 @@ _STRIP = 512
 
 
 def nearest_neighbors(
-    X: Any,
+    rows: RowSource,
     n_neighbors: int,
     center: NDArray[np.floating] | None = None,
     *,
@@ -40,11 +39,11 @@ def nearest_neighbors(
 
     Parameters
     ----------
-    X : (n, D) array, memory map or sparse matrix; at most 8,192 rows of 4,096 columns (128 MiB) are held
+    rows : (n, D); at most 8,192 rows of 4,096 columns (128 MiB) are held
     n_neighbors : int in [1, n - 1]
     center : (D,) array that is subtracted from the rows (distances do not change, their rounding error falls)
     directions : scale the centred rows to length 1, so that neighbours are those by cosine (rows of zeros stay)
-    gram : (n, n) array that takes up the inner products of these rows, for who needs them too
+    gram : (n, n) array that takes up the inner products of these rows, kept for other uses
     n_threads : threads
     verbose : show a progress bar on a terminal
 
@@ -52,11 +51,11 @@ def nearest_neighbors(
     -------
     ids : (n, n_neighbors) int64, nearest first
     """
-    n_rows, n_features = X.shape
+    n_rows, n_features = rows.shape
     distances = np.full((n_rows, n_neighbors), np.inf, np.float32)
     ids = np.full((n_rows, n_neighbors), np.iinfo(np.int64).max, np.int64)
     origin = np.zeros(n_features, np.float32) if center is None else center.astype(np.float32)
-    scale = _scale(X, origin) if directions else np.float32(1)
+    scale = _scale(rows, origin) if directions else np.float32(1)
     tiles = split_rows(n_rows, _TILE)
     pairs = [(some, others) for i, some in enumerate(tiles) for others in tiles[i:]]
 
@@ -69,16 +68,15 @@ def nearest_neighbors(
                 dots[low:high], squares[0][low:high], squares[1], start + low, first, distances[own], ids[own]
             )
 
-        for _ in run_all(merge, split_rows(len(dots), _STRIP), n_threads):
-            pass
+        run_each(merge, split_rows(len(dots), _STRIP), n_threads)
 
     n_ranges = len(split_rows(n_features, _COLUMNS))
     with (
-        threadpool_limits(1, user_api="blas"),
+        blas_threads(),
         progress("nearest neighbours", len(pairs) * n_ranges, verbose) as advance,
     ):
         for some, others in pairs:
-            dots, squares = _inner_products(X, some, others, origin, scale, n_threads, advance)
+            dots, squares = _inner_products(rows, some, others, origin, scale, n_threads, advance)
             if directions:
                 dots *= _inverse_lengths(squares[0])[:, None]
                 dots *= _inverse_lengths(squares[1])
@@ -93,7 +91,7 @@ def nearest_neighbors(
 
 
 def _inner_products(
-    X: Any,
+    rows: RowSource,
     some: tuple[int, int],
     others: tuple[int, int],
     center: NDArray[np.float32],
@@ -104,14 +102,14 @@ def _inner_products(
     """Inner products of the centred and scaled rows of two ranges, and the squared lengths of the rows of each."""
     sides = [some] if some == others else [some, others]
     lengths = [stop - start for start, stop in sides]
-    buffers = [np.empty(length * min(_COLUMNS, X.shape[1]), np.float32) for length in lengths]
+    buffers = [np.empty(length * min(_COLUMNS, rows.shape[1]), np.float32) for length in lengths]
     squares = [np.zeros(length) for length in lengths]
     dots = np.zeros((lengths[0], lengths[-1]), np.float32)
 
     def read(side: int, columns: tuple[int, int], panel: NDArray[np.float32], low: int, high: int) -> None:
         start = sides[side][0]
-        rows = read_block(X, (start + low, start + high), columns)
-        center_rows(rows, center[slice(*columns)], scale, panel[low:high], squares[side][low:high])
+        block = rows.block(start + low, start + high, slice(*columns))
+        center_rows(block, center[slice(*columns)], scale, panel[low:high], squares[side][low:high])
 
     def multiply(left: NDArray[np.float32], right: NDArray[np.float32], low: int, high: int) -> None:
         strip = left[low:high]
@@ -121,18 +119,16 @@ def _inner_products(
         else:
             dots[low:high] += strip @ right.T
 
-    for columns in split_rows(X.shape[1], _COLUMNS):
+    for columns in split_rows(rows.shape[1], _COLUMNS):
         width = columns[1] - columns[0]
         panels = [
             buffer[: length * width].reshape(length, width) for buffer, length in zip(buffers, lengths, strict=True)
         ]
         for side, panel in enumerate(panels):
             reads = [(side, columns, panel, *strip) for strip in split_rows(len(panel), _STRIP)]
-            for _ in run_all(read, reads, n_threads):
-                pass
+            run_each(read, reads, n_threads)
         products = [(panels[0], panels[-1], *strip) for strip in split_rows(len(dots), _STRIP)]
-        for _ in run_all(multiply, products, n_threads):
-            pass
+        run_each(multiply, products, n_threads)
         advance(1)
     if len(sides) == 1:
         for low, high in split_rows(len(dots), _STRIP):
@@ -140,11 +136,10 @@ def _inner_products(
     return dots, [squares[0], squares[-1]]
 
 
-def _scale(X: Any, center: NDArray[np.float32]) -> np.float32:
+def _scale(rows: RowSource, center: NDArray[np.float32]) -> np.float32:
     """Power of two that brings centred values near 1, judged by some rows: no inner product of them underflows."""
-    starts = np.unique(np.linspace(0, X.shape[0] - 1, 16).astype(np.int64)).tolist()
-    rows = (read_block(X, (start, start + 1), (0, X.shape[1])) for start in starts)
-    size = max(float(np.abs(row - center).max()) for row in rows)
+    starts = np.unique(np.linspace(0, rows.shape[0] - 1, 16).astype(np.int64)).tolist()
+    size = max(float(np.abs(rows.block(start, start + 1) - center).max()) for start in starts)
     return np.float32(2.0 ** -np.round(np.log2(size))) if size > 0 else np.float32(1)
 
 
@@ -167,10 +162,15 @@ def _inverse_lengths(squares: NDArray[np.float64]) -> NDArray[np.float32]:
 
 @remembered
 def neighbor_graph(
-    X: Any, n_neighbors: int, center: NDArray[np.floating] | None = None, *, n_threads: int = 1, verbose: int = 0
+    rows: RowSource,
+    n_neighbors: int,
+    center: NDArray[np.floating] | None = None,
+    *,
+    n_threads: int = 1,
+    verbose: int = 0,
 ) -> sp.csr_array:
     """Positive pairs of the nearest neighbours of every row; parameters as in `nearest_neighbors`."""
-    return positive_pairs(nearest_neighbors(X, n_neighbors, center, n_threads=n_threads, verbose=verbose))
+    return positive_pairs(nearest_neighbors(rows, n_neighbors, center, n_threads=n_threads, verbose=verbose))
 
 
 def positive_pairs(ids: NDArray[np.int64]) -> sp.csr_array:

@@ -12,18 +12,21 @@ inverse of the loss's curvature in w and in b. That changes neither L nor its mi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from projbank.kernels.pairs import GROUPS, gather_columns, pair_hinge, project_groups, project_slopes
+from projbank.learn.grouping import GROUPINGS, OLD_GROUPINGS, group_rows, resolve_grouping
+from projbank.learn.neighbors import neighbor_graph
+from projbank.learn.run import FromParameters, Run, lowered
+from projbank.models.bank import Bank
 from projbank.progress import progress
-from projbank.rows.source import read_rows, row_blocks
-from projbank.threads import run_all, split_rows
-
-INITS = ("leading", "equal", "random")
+from projbank.rows.source import RowSource
+from projbank.rows.views import RepeatedRows, ScaledRows, unit_scale
+from projbank.threads import run_all, run_each, split_rows
 
 _CHUNK_BYTES = 1 << 30
 TILE = 4 * GROUPS
@@ -101,7 +104,7 @@ class PairHinge:
         return offsets + self.sum_by_group(weights * self.means)
 
     def penalties(self, weights: Floats, offsets: Floats, F: Floats) -> NDArray[np.float64]:
-        """Regulariser 1/2 (|w|^2 + b^2) of every group; F are the margins, for who can use them."""
+        """Regulariser 1/2 (|w|^2 + b^2) of every group; F are the margins, for those that can use them."""
         return 0.5 * (self.sum_by_group(weights.astype(np.float64) ** 2) + self.biases(weights, offsets) ** 2)
 
     def varied(self) -> NDArray[np.bool_]:
@@ -140,8 +143,54 @@ class PairHinge:
         return weight_slopes, bias_slopes
 
 
+@dataclass(frozen=True)
+class PaperLearner(FromParameters):
+    """Learns each bit for itself by the pair hinge; parameters as those of `ProjectionBank`."""
+
+    groupings: ClassVar[tuple[str, ...]] = ("auto", *GROUPINGS, *OLD_GROUPINGS)
+
+    grouping: str | ArrayLike
+    n_assign: int | str
+    n_neighbors: int
+    lam: float
+    max_iter: int
+    tol: float
+    init: str
+    standardize: bool
+    kmeans_iter: int
+
+    def learn(self, rows: RowSource, n_bits: int, run: Run) -> Bank:
+        """Group the dimensions, then learn every group's weights and bias."""
+        n_samples, n_features = rows.shape
+        grouping, n_assign = resolve_grouping(self.grouping, self.n_assign, "kmeans", n_bits, n_features, run)
+        n_neighbors = lowered("n_neighbors", self.n_neighbors, n_samples - 1, f"there are {n_samples} training vectors")
+        scale = unit_scale(rows, self.standardize)
+        rows = ScaledRows(rows, scale) if self.standardize else rows
+        means = rows.statistics().means
+        labels = group_rows(grouping, rows, n_bits, n_assign, self.kmeans_iter, np.random.default_rng(run.seed), run)
+        graph = neighbor_graph(rows, n_neighbors, means, n_threads=run.n_threads, verbose=run.verbose)
+        if labels.ndim == 2:
+            rows, means = RepeatedRows(rows, len(labels)), np.tile(means, len(labels))
+        weights, biases, curves = learn(
+            rows,
+            labels.ravel(),
+            graph,
+            means,
+            n_bits=n_bits,
+            lam=self.lam,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            init=self.init,
+            seed=run.seed,
+            n_threads=run.n_threads,
+            verbose=run.verbose,
+        )
+        weights = np.divide(weights.reshape(labels.shape), scale, dtype=np.float32)
+        return Bank(labels, weights, biases, curves.mean(axis=0))
+
+
 def learn(
-    X: Any,
+    rows: RowSource,
     labels: NDArray[np.int32],
     positives: sp.csr_array,
     means: NDArray[np.float64],
@@ -159,7 +208,7 @@ def learn(
 
     Parameters
     ----------
-    X : (n, D) training data, read in blocks, once for every GiB of it
+    rows : (n, D) training data, read in blocks, once for every GiB of it
     labels : (D,) group of each dimension
     positives : (n, n) CSR of the positive pairs (`projbank.learn.neighbors.positive_pairs`)
     means : (D,) means of the data
@@ -171,7 +220,7 @@ def learn(
     biases : (n_bits,) float32
     curves : (n_bits, n_iter + 1) loss per pair, L / (lam n^2), after each step until the last group has stopped
     """
-    n_samples, n_features = X.shape
+    n_samples, n_features = rows.shape
     order = np.argsort(labels, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=n_bits))])
     indptr, indices = positives.indptr.astype(np.int64), positives.indices.astype(np.int32)
@@ -182,7 +231,7 @@ def learn(
     with progress("learning the groups", n_bits, verbose) as advance:
         for tiles in _chunks(starts, n_bits, n_samples):
             first, last = starts[tiles[0][0]], starts[tiles[-1][1]]
-            dims = _dimensions(X, order[first:last], means, n_threads)
+            dims = _dimensions(rows, order[first:last], means, n_threads)
 
             def solve(p: int, q: int, dims: Floats = dims, first: int = first) -> int:
                 own = order[starts[p] : starts[q]]
@@ -311,19 +360,17 @@ def _chunks(starts: NDArray[np.int64], n_bits: int, n_samples: int) -> list[list
     return chunks
 
 
-def _dimensions(X: Any, columns: NDArray[np.int64], means: NDArray[np.float64], n_threads: int) -> Floats:
+def _dimensions(rows: RowSource, columns: NDArray[np.int64], means: NDArray[np.float64], n_threads: int) -> Floats:
     """(m, n) centred values of the given columns, dimension after dimension."""
-    dims = np.empty((len(columns), X.shape[0]), np.float32)
+    dims = np.empty((len(columns), rows.shape[0]), np.float32)
     centers = means[columns].astype(np.float32)
 
     def gather(first: int, last: int) -> None:
-        gather_columns(read_rows(X, first, last), columns, dims, first)
+        gather_columns(rows.block(first, last), columns, dims, first)
 
     def center(first: int, last: int) -> None:
         dims[first:last] -= centers[first:last, None]
 
-    for _ in run_all(gather, row_blocks(*X.shape), n_threads):
-        pass
-    for _ in run_all(center, split_rows(len(columns), 256), n_threads):
-        pass
+    run_each(gather, rows.bounds(), n_threads)
+    run_each(center, split_rows(len(columns), 256), n_threads)
     return dims

@@ -7,15 +7,14 @@ weighs exp(-6 r / k), the mean over both directions: two vectors are alike where
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from projbank.learn.neighbors import centered_rows, nearest_neighbors
-from projbank.rows.source import FoldedRows
-from projbank.threads import run_all, split_rows
+from projbank.rows.source import RowSource
+from projbank.rows.views import FoldedRows
+from projbank.threads import run_each, split_rows
 
 KEPT = 8_192
 """Samples up to which all cosines and the target are kept (half a GiB); above, those of a batch are computed anew."""
@@ -35,23 +34,23 @@ class SimilarityTarget:
 
     Parameters
     ----------
-    X : (n, D) training data
+    rows : (n, D) training data
     means : (D,) their means
     n_neighbors : neighbours of a vector on the graph
     n_threads, verbose : threads; show a progress bar on a terminal
     """
 
     def __init__(
-        self, X: Any, means: NDArray[np.float64], n_neighbors: int, *, n_threads: int = 1, verbose: int = 0
+        self, rows: RowSource, means: NDArray[np.float64], n_neighbors: int, *, n_threads: int = 1, verbose: int = 0
     ) -> None:
-        n_samples = X.shape[0]
+        n_samples = rows.shape[0]
         cosines = np.empty((n_samples, n_samples), np.float32) if n_samples <= KEPT else None
-        rows, center = X, means
-        if X.shape[1] > _DIMENSIONS:
-            rows = FoldedRows(X, _DIMENSIONS)
-            center = rows.fold(means)
+        near, center = rows, means
+        if rows.shape[1] > _DIMENSIONS:
+            near = folded = FoldedRows(rows, _DIMENSIONS)
+            center = folded.fold(means)
         ids = nearest_neighbors(
-            rows, n_neighbors, center, directions=True, gram=cosines, n_threads=n_threads, verbose=verbose
+            near, n_neighbors, center, directions=True, gram=cosines, n_threads=n_threads, verbose=verbose
         )
         self.walk = graded_walk(ids)
         self._center = means.astype(np.float32)
@@ -99,8 +98,7 @@ def mix(cosines: Floats, walk: sp.csr_array, n_threads: int = 1) -> Floats:
     def diffuse(start: int, stop: int) -> None:
         diffusion[start:stop] = (walk[start:stop] @ transposed).toarray()
 
-    for _ in run_all(diffuse, split_rows(len(cosines), 512), n_threads):
-        pass
+    run_each(diffuse, split_rows(len(cosines), 512), n_threads)
     target = standardise(cosines)
     target *= _COSINE_SHARE
     target += (1 - _COSINE_SHARE) * standardise(diffusion)
@@ -132,8 +130,7 @@ def symmetric_product(A: Floats, n_threads: int) -> Floats:
         out[start:stop, start:] = A[start:stop] @ A[start:].T
         out[stop:, start:stop] = out[start:stop, stop:].T
 
-    for _ in run_all(multiply, split_rows(len(A), 128), n_threads if A.size * len(A) > LARGE else 1):
-        pass
+    run_each(multiply, split_rows(len(A), 128), n_threads if A.size * len(A) > LARGE else 1)
     return out
 
 
@@ -144,6 +141,5 @@ def product(A: Floats, B: Floats, n_threads: int) -> Floats:
     def multiply(start: int, stop: int) -> None:
         np.matmul(A[start:stop], B, out=out[start:stop])
 
-    for _ in run_all(multiply, split_rows(len(A), 128), n_threads if A.size * B.shape[1] > LARGE else 1):
-        pass
+    run_each(multiply, split_rows(len(A), 128), n_threads if A.size * B.shape[1] > LARGE else 1)
     return out

@@ -6,55 +6,59 @@ Every estimator of `METHODS` has `fit`, `transform`, `distance` ("hamming", "l2"
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from projbank.methods.alpha0 import AlphaZero
-from projbank.methods.bpb import BPB
-from projbank.methods.bpbc import BPBC
-from projbank.methods.cbe import CBE
-from projbank.methods.cbe_rand import RandomCBE
-from projbank.methods.itq import ITQ
-from projbank.methods.joint import JointBank
-from projbank.methods.kbpb import PolynomialKBPB, RadialKBPB
-from projbank.methods.kmeans_itq import KMeansITQ
-from projbank.methods.lsh import LSH
-from projbank.methods.pca import PCA
-from projbank.methods.pka import PKA
-from projbank.methods.pq import PQ
-from projbank.methods.rabitq import RaBitQ
-from projbank.methods.randst_bpb import RandomBPB
-from projbank.methods.rr import RandomRotation
-from projbank.methods.rr_pq import RandomRotationPQ
-from projbank.methods.search import search
-from projbank.methods.sign import Sign
-from projbank.methods.sign_select import SignSelect
-from projbank.methods.sph import SpectralHashing
-from projbank.methods.srht import SRHT
-
-METHODS: dict[str, Any] = {
-    "pca": PCA,
-    "rr": RandomRotation,
-    "pq": PQ,
-    "rr+pq": RandomRotationPQ,
-    "pka": PKA,
-    "sign": Sign,
-    "alpha0": AlphaZero,
-    "lsh": LSH,
-    "sph": SpectralHashing,
-    "bpbc": BPBC,
-    "cbe": CBE,
-    "cbe-rand": RandomCBE,
-    "itq": ITQ,
-    "kmeans+itq": KMeansITQ,
-    "randst+bpb": RandomBPB,
-    "bpb": BPB,
-    "kbpb-poly": PolynomialKBPB,
-    "kbpb-rbf": RadialKBPB,
-    "joint": JointBank,
-    "sign-select": SignSelect,
-    "srht+sign": SRHT,
-    "rabitq": RaBitQ,
+_PLACES = {
+    "pca": "pca:PCA",
+    "rr": "rr:RandomRotation",
+    "pq": "pq:PQ",
+    "rr+pq": "rr_pq:RandomRotationPQ",
+    "pka": "pka:PKA",
+    "sign": "sign:Sign",
+    "alpha0": "alpha0:AlphaZero",
+    "lsh": "lsh:LSH",
+    "sph": "sph:SpectralHashing",
+    "bpbc": "bpbc:BPBC",
+    "cbe": "cbe:CBE",
+    "cbe-rand": "cbe_rand:RandomCBE",
+    "itq": "itq:ITQ",
+    "kmeans+itq": "kmeans_itq:KMeansITQ",
+    "randst+bpb": "banks:RandomBPB",
+    "bpb": "banks:BPB",
+    "kbpb-poly": "banks:PolynomialKBPB",
+    "kbpb-rbf": "banks:RadialKBPB",
+    "joint": "banks:JointBank",
+    "sign-select": "sign_select:SignSelect",
+    "srht+sign": "srht:SRHT",
+    "rabitq": "rabitq:RaBitQ",
 }
+"""Name of a method to its module here and its class."""
+
+
+class _Methods(Mapping[str, Any]):
+    """Name of a method to its estimator, whose module is imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        module, cls = _PLACES[name].split(":")
+        return getattr(importlib.import_module(f"{__name__}.{module}"), cls)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
+
+
+METHODS = _Methods()
 """Name of a method to its estimator."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "search":
+        return importlib.import_module(f"{__name__}.nearest").search
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = ["METHODS", "search"]

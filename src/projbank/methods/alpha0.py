@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.methods.base import BinaryMethod, Floats
+from projbank.methods.base import Floats, Method
 from projbank.params import check_int, reject
+from projbank.rows.source import RowSource
 
 
-class AlphaZero(BinaryMethod):
+class AlphaZero(Method):
     """For each Gaussian a bit that it was visited, then the signs of its mean gradients: (1 + k) K bits.
 
     A vector is taken as a Fisher vector of K Gaussians over descriptors of k numbers, 2 K k numbers, means before
@@ -55,7 +55,7 @@ class AlphaZero(BinaryMethod):
         if not (isinstance(self.descriptor_size, str) and self.descriptor_size == "auto"):
             check_int(self, "descriptor_size", self.descriptor_size, 1)
 
-    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+    def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]
         n_means = n_features // 2 if n_features % 2 == 0 else n_features
         if isinstance(self.descriptor_size, numbers.Integral):

@@ -1,38 +1,33 @@
-"""What the banks of the registry share: the counts of bytes that every method has."""
+"""The banks of the registry: the estimators of the library with other defaults."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from sklearn.utils.validation import check_is_fitted
+import inspect
+from typing import Any
 
 from projbank.bank import ProjectionBank
-from projbank.base import BankCoder
+from projbank.base import ModelCoder
 from projbank.kernel_bank import KernelProjectionBank
 
 
-class HammingMethod(BankCoder):
-    """A bank with a method's interface."""
+def preset(name: str, base: type[ModelCoder], doc: str, **defaults: Any) -> Any:
+    """Make a subclass of an estimator whose parameters have other defaults."""
+    inherited = inspect.signature(base.__init__)
+    parameters = [p.replace(default=defaults.get(p.name, p.default)) for p in inherited.parameters.values()]
+    signature = inherited.replace(parameters=parameters)
 
-    distance: ClassVar[str] = "hamming"
-    free_length: ClassVar[bool] = True
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        bound = signature.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        base.__init__(*bound.args, **bound.kwargs)
 
-    @property
-    def code_bytes(self) -> int:
-        """Bytes of one code."""
-        check_is_fitted(self)
-        return self._n_features_out
-
-    @property
-    def model_bytes(self) -> int:
-        """Bytes of what coding needs: all that a model file holds but the course of learning."""
-        check_is_fitted(self)
-        return sum(getattr(self, name).nbytes for name in self._saved_arrays if name != "loss_curve_")
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    about = f"{doc}\n\nParameters and attributes as those of `{base.__name__}`."
+    return type(name, (base,), {"__init__": __init__, "__doc__": about, "__module__": __name__})
 
 
-class BankMethod(HammingMethod, ProjectionBank):
-    """A projection bank with a method's interface."""
-
-
-class KernelBankMethod(HammingMethod, KernelProjectionBank):
-    """A kernel bank with a method's interface."""
+JointBank = preset("JointBank", ProjectionBank, "The joint bank: all weights learnt together.", solver="joint")
+BPB = preset("BPB", ProjectionBank, "The paper's bank: k-means groups and max-margin weights.", solver="paper")
+RandomBPB = preset("RandomBPB", ProjectionBank, "RandST+BPB: BPB on random groups.", solver="paper", grouping="random")
+PolynomialKBPB = preset("PolynomialKBPB", KernelProjectionBank, "KBPB with the polynomial kernel.", kernel="poly")
+RadialKBPB = preset("RadialKBPB", KernelProjectionBank, "KBPB with the RBF kernel.", kernel="rbf")

@@ -1,48 +1,35 @@
-"""What all methods share: one way to fit, to code in blocks, to count bytes, to save and load."""
+"""What the compared methods share: what is learnt is named once, and a block of rows is coded by its projections."""
 
 from __future__ import annotations
 
-import functools
-from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from abc import abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
-import scipy.linalg  # noqa: F401 - its BLAS must be loaded before `_blas` looks
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import ThreadpoolController
 
-from projbank import bits as packed
-from projbank.base import RowCoder, auto_bits
+from projbank.base import RowCoder
+from projbank.blas import blas_threads
 from projbank.kernels.pack import pack_above
 from projbank.models.file import ModelFileError
-from projbank.params import check_int, check_positive, reject
-from projbank.progress import progress
-from projbank.rows.source import check_finite, column_statistics, read_rows, release_pages, row_blocks
-from projbank.threads import run_all, thread_count
+from projbank.params import check_positive, reject
+from projbank.rows.source import RowSource, row_blocks
+from projbank.threads import thread_count
 
 Floats = NDArray[np.float32]
 Arrays = tuple[tuple[str, str, str], ...]
 
 
-@functools.cache
-def _blas() -> Any:
-    """Handle of NumPy's and SciPy's BLAS; looking for them costs more than coding many rows."""
-    return ThreadpoolController()
+class Method(RowCoder):
+    """A way to make vectors shorter. A subclass learns in `_train` and projects a block of rows in `_project`.
 
-
-class Method(RowCoder, ABC):
-    """A way to make vectors shorter. A subclass learns in `_learn` and codes a block of rows in `_code`.
+    Binary methods have `thresholds_` (n_bits,) float32 among their arrays: bit p is 1 iff projection p is above it.
+    Methods whose codes are neither bits nor real numbers code a block in `_code`.
 
     `_arrays` names what is learnt, with dtype and shape ("D": dimensions, "d": `n_bits_`, "*": any): from it follow
     the model file, its checks, and `model_bytes`.
     """
-
-    distance: ClassVar[str]
-    """How codes are compared: "hamming" (packed bits), "l2" (real numbers) or "adc" (real queries, stored codes)."""
-    free_length: ClassVar[bool] = True
-    """Whether `n_bits` sets the length; for the others it follows from the data."""
 
     _arrays: ClassVar[Arrays] = ()
     _not_for_coding: ClassVar[tuple[str, ...]] = ("objective_curve_",)
@@ -50,6 +37,7 @@ class Method(RowCoder, ABC):
     _block_rows: ClassVar[int] = 1
     """Rows that a block has at least, however long they are."""
     _saved_arrays: ClassVar[tuple[str, ...]] = ("shape_",)
+    thresholds_: Floats
 
     def __init__(
         self,
@@ -68,53 +56,6 @@ class Method(RowCoder, ABC):
         super().__init_subclass__(**kwargs)
         cls._saved_arrays = ("shape_", *(name for name, _, _ in cls._arrays))
 
-    def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from X, (n, D) array, memory map, scipy.sparse matrix or h5py data set; `y` is ignored."""
-        self._check_parameters()
-        X = self._check_rows(X, reset=True)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        n_bits = self._resolve_bits(X.shape[1])
-        means, _ = column_statistics(X)  # raises for NaN and infinity
-        with _blas().limit(
-            limits=1, user_api="blas"
-        ):  # work is shared out in blocks: same bits for any number of threads
-            length = self._learn(X, means, n_bits, np.random.default_rng(seed))
-        self._set_shape(X.shape[1], length)
-        self._derive()
-        return self
-
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Codes of X: uint8 (n, code_bytes), or float32 (n, n_bits_) where the distance is "l2"."""
-        X = self._check_rows(X)
-        out = np.empty((X.shape[0], self._n_features_out), np.float32 if self.distance == "l2" else np.uint8)
-        self.write(X, out)
-        return out
-
-    def write(self, X: Any, out: NDArray[Any]) -> None:
-        """Write the codes of X into an array, e.g. a memory-mapped file."""
-        X = self._check_rows(X)
-
-        def code(start: int, stop: int) -> int:
-            rows = read_rows(X, start, stop)
-            with np.errstate(invalid="ignore", over="ignore"):  # bad values are refused below
-                is_finite = self._code(rows, out[start:stop])
-            if not is_finite:
-                check_finite(rows, start)  # a sum may also overflow where all values are finite: it stands
-            release_pages(rows)
-            return stop - start
-
-        n_rows, n_features = X.shape
-        blocks = row_blocks(n_rows, n_features, max(self._block_bytes, 4 * n_features * self._block_rows))
-        with _blas().limit(limits=1, user_api="blas"), progress("coding", n_rows, self.verbose) as advance:
-            for done in run_all(code, blocks, thread_count(self.n_jobs)):
-                advance(done)
-
-    @property
-    def code_bytes(self) -> int:
-        """Bytes of one code."""
-        check_is_fitted(self)
-        return self._n_features_out * (4 if self.distance == "l2" else 1)
-
     @property
     def model_bytes(self) -> int:
         """Bytes of what coding needs."""
@@ -122,27 +63,38 @@ class Method(RowCoder, ABC):
         return sum(getattr(self, name).nbytes for name, _, _ in self._arrays if name not in self._not_for_coding)
 
     @abstractmethod
-    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+    def _train(self, rows: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         """Learn from checked rows; returns the length of the code in bits or numbers."""
 
-    @abstractmethod
-    def _code(self, rows: Floats, out: NDArray[Any]) -> bool:
-        """Code a block of rows; returns False where what was computed has a NaN or infinity."""
+    def _project(self, rows: Floats) -> Floats:
+        """Projections of a block, (n, at least n_bits) with adjacent columns."""
+        raise TypeError(f"{type(self).__name__} has no projections")
 
     def _derive(self) -> None:
         """Set what follows from the learnt arrays."""
 
-    def _check_parameters(self) -> None:
-        if self.free_length and not (isinstance(self.n_bits, str) and self.n_bits == "auto"):
-            check_int(self, "n_bits", self.n_bits, 1)
-        thread_count(self.n_jobs)
+    def _learn(self, rows: RowSource, n_bits: int, seed: int) -> None:
+        means = rows.statistics().means  # raises for NaN and infinity
+        length = self._train(rows, means, n_bits, np.random.default_rng(seed))
+        self._set_shape(rows.shape[1], length)
+        self._derive()
 
-    def _resolve_bits(self, n_features: int) -> int:
-        if not self.free_length:
-            return n_features
-        if isinstance(self.n_bits, str):
-            return auto_bits(n_features)
-        return int(self.n_bits)
+    def _write(self, rows: RowSource, out: NDArray[Any]) -> None:
+        n_rows, n_features = rows.shape
+        bounds = row_blocks(n_rows, n_features, max(self._block_bytes, 4 * n_features * self._block_rows))
+        with blas_threads(1):
+            rows.write(self._code, out, bounds, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
+
+    def _code(self, rows: Floats, out: NDArray[Any]) -> bool:
+        """Code a block of rows; returns False where what was computed has a NaN or infinity."""
+        values = self._project(rows)
+        if out.dtype == np.uint8:
+            return bool(pack_above(values, self.thresholds_, out))
+        if self.distance == "hamming":
+            np.subtract(values[:, : self.n_bits_], self.thresholds_, out=out)
+        else:
+            out[:] = values
+        return bool(np.isfinite(out).all())
 
     def _limit_bits(self, n_bits: int, limit: int, why: str) -> None:
         if n_bits > limit:
@@ -164,56 +116,6 @@ class Method(RowCoder, ABC):
                 raise ModelFileError(f"{name} is {array.dtype} {array.shape}, not {dtype} ({shape}) of {sizes}")
         self._set_shape(sizes["D"], sizes["d"])
         self._derive()
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_bits_
-
-
-class BinaryMethod(Method):
-    """Bits are the signs of real projections against thresholds; a subclass projects a block in `_project`.
-
-    A subclass has `thresholds_` (n_bits,) float32 among its arrays; bit p is 1 iff projection p is above it.
-    """
-
-    distance = "hamming"
-    thresholds_: Floats
-
-    def decision_function(self, X: Any) -> Floats:
-        """Margins of X, (n, n_bits) float32; bit p of the code is 1 iff margin p is above 0."""
-        X = self._check_rows(X)
-        margins = np.empty((X.shape[0], self.n_bits_), np.float32)
-        self.write(X, margins)
-        return margins
-
-    @abstractmethod
-    def _project(self, rows: Floats) -> Floats:
-        """Projections of a block, (n, at least n_bits) with adjacent columns."""
-
-    def _code(self, rows: Floats, out: NDArray[Any]) -> bool:
-        values = self._project(rows)
-        if out.dtype == np.uint8:
-            return bool(pack_above(values, self.thresholds_, out))
-        np.subtract(values[:, : self.n_bits_], self.thresholds_, out=out)
-        return bool(np.isfinite(out).all())
-
-    @property
-    def _n_features_out(self) -> int:
-        return packed.code_bytes(self.n_bits_)
-
-
-class RealMethod(Method):
-    """Codes are real numbers; a subclass projects a block in `_project`."""
-
-    distance = "l2"
-
-    @abstractmethod
-    def _project(self, rows: Floats) -> Floats:
-        """Real numbers of a block, (n, n_bits)."""
-
-    def _code(self, rows: Floats, out: NDArray[Any]) -> bool:
-        out[:] = self._project(rows)
-        return bool(np.isfinite(out).all())
 
 
 def check_memory(owner: Method, n_bytes: int, what: str, limit: float) -> None:

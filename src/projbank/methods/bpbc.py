@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.methods.base import BinaryMethod, Floats, centred_thresholds
+from projbank.methods.base import Floats, Method, centred_thresholds
 from projbank.methods.itq import nearest_rotation
 from projbank.methods.pq import pad
 from projbank.params import check_int
 from projbank.progress import progress
-from projbank.rows.source import read_rows, row_blocks
+from projbank.rows.source import RowSource
 
 _LEARN_BYTES = 64 << 20
 
 
-class BPBC(BinaryMethod):
+class BPBC(Method):
     """Bits are the signs of R1' X R2, X the vector as a D1 x D2 matrix, R1 and R2 with orthonormal columns.
 
     Alternately the bits B_i = sign(R1' X_i R2), then R2, then R1 are chosen best for the sum of tr(B_i' R1' X_i R2),
@@ -80,7 +79,7 @@ class BPBC(BinaryMethod):
         if not (isinstance(self.n_rows, str) and self.n_rows == "auto"):
             check_int(self, "n_rows", self.n_rows, 1)
 
-    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+    def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]
         self._limit_bits(n_bits, n_features, "the number of features")
         if isinstance(self.n_rows, str):
@@ -104,13 +103,13 @@ class BPBC(BinaryMethod):
         self.thresholds_ = centred_thresholds(self._project, means, self.center, n_bits)
         return n_bits
 
-    def _matrices(self, X: Any, offset: NDArray[np.float64]) -> Iterator[tuple[int, int, Floats]]:
+    def _matrices(self, X: RowSource, offset: NDArray[np.float64]) -> Iterator[tuple[int, int, Floats]]:
         """Blocks of centred training vectors as matrices, (n, D1, D2)."""
-        for start, stop in row_blocks(X.shape[0], X.shape[1], _LEARN_BYTES):
-            rows = np.subtract(read_rows(X, start, stop), offset, dtype=np.float32)
+        for start, stop in X.bounds(_LEARN_BYTES):
+            rows = np.subtract(X.block(start, stop), offset, dtype=np.float32)
             yield start, stop, self._as_matrices(rows)
 
-    def _choose_bits(self, X: Any, offset: NDArray[np.float64]) -> tuple[NDArray[np.bool_], Floats, float]:
+    def _choose_bits(self, X: RowSource, offset: NDArray[np.float64]) -> tuple[NDArray[np.bool_], Floats, float]:
         """Bits (n, d1, d2) of the training data, the sum of X' R1 B, and that of |R1' X R2|."""
         n_bits = self.left_.shape[1], self.right_.shape[1]
         signs = np.empty((X.shape[0], *n_bits), bool)
@@ -124,7 +123,7 @@ class BPBC(BinaryMethod):
             towards += halves.reshape(-1, halves.shape[2]).T @ _plus_minus(signs[start:stop]).reshape(-1, n_bits[1])
         return signs, towards, gain
 
-    def _towards_left(self, X: Any, offset: NDArray[np.float64], signs: NDArray[np.bool_]) -> Floats:
+    def _towards_left(self, X: RowSource, offset: NDArray[np.float64], signs: NDArray[np.bool_]) -> Floats:
         """Sum of X R2 B' over the training data, (D1, d1)."""
         towards = np.zeros_like(self.left_)
         for start, stop, matrices in self._matrices(X, offset):

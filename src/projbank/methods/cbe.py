@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
@@ -12,7 +10,7 @@ from projbank.methods.base import Floats
 from projbank.methods.cbe_rand import RandomCBE
 from projbank.params import check_int, check_positive
 from projbank.progress import progress
-from projbank.rows.source import read_rows, row_blocks
+from projbank.rows.source import RowSource
 from projbank.threads import run_all, thread_count
 
 Complex = NDArray[np.complex128]
@@ -77,7 +75,7 @@ class CBE(RandomCBE):
         check_positive(self, "lam", self.lam)
         check_int(self, "max_iter", self.max_iter, 1)
 
-    def _improve_filter(self, X: Any, offset: NDArray[np.float64], n_bits: int) -> None:
+    def _improve_filter(self, X: RowSource, offset: NDArray[np.float64], n_bits: int) -> None:
         n_samples, n_features = X.shape
         problem = _Frequencies(X, offset, self.signs_, n_bits, thread_count(self.n_jobs))
         spectrum = scipy.fft.rfft(self.filter_.astype(np.float64))
@@ -101,13 +99,13 @@ class _Frequencies:
     """The learning problem in the frequency domain; training rows are read in blocks, twice transformed per step."""
 
     def __init__(
-        self, X: Any, offset: NDArray[np.float64], signs: NDArray[np.uint8], n_bits: int, n_threads: int
+        self, X: RowSource, offset: NDArray[np.float64], signs: NDArray[np.uint8], n_bits: int, n_threads: int
     ) -> None:
         self._rows, self._n_bits, self._n_threads = X, n_bits, n_threads
         self._offset = offset
         self._flips = np.where(signs, -1.0, 1.0).astype(np.float32)
         self._size = X.shape[1]
-        self._blocks = row_blocks(*X.shape)
+        self._blocks = X.bounds()
         self.power, energy = self._measure()
         self._height = np.float32(np.sqrt(energy / (X.shape[0] * self._size)) or 1.0)
         self._weights = np.full(self._size // 2 + 1, 2.0)  # a frequency and its mirror image
@@ -150,7 +148,7 @@ class _Frequencies:
         return np.sum([power for power, _ in ordered], axis=0) / self._size, sum(energy for _, energy in ordered)
 
     def _read(self, start: int, stop: int) -> Floats:
-        rows = np.subtract(read_rows(self._rows, start, stop), self._offset, dtype=np.float32)
+        rows = np.subtract(self._rows.block(start, stop), self._offset, dtype=np.float32)
         rows *= self._flips
         return rows
 

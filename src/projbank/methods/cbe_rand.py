@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.methods.base import Arrays, BinaryMethod, Floats, centred_thresholds
+from projbank.methods.base import Arrays, Floats, Method, centred_thresholds
 from projbank.methods.circulant import CirculantProjection
+from projbank.rows.source import RowSource
 
 
-class RandomCBE(BinaryMethod):
+class RandomCBE(Method):
     """Bits are the signs of the first n_bits entries of R (s * x): R circulant, its first column Gaussian, s random.
 
     Parameters
@@ -54,7 +55,7 @@ class RandomCBE(BinaryMethod):
         super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
         self.center = center
 
-    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+    def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]
         self._limit_bits(n_bits, n_features, "the number of features")
         self.signs_ = rng.integers(0, 2, n_features, dtype=np.uint8)
@@ -64,7 +65,7 @@ class RandomCBE(BinaryMethod):
         self.thresholds_ = centred_thresholds(self._project, means, self.center, n_bits)
         return n_bits
 
-    def _improve_filter(self, X: Any, offset: NDArray[np.float64], n_bits: int) -> None:
+    def _improve_filter(self, X: RowSource, offset: NDArray[np.float64], n_bits: int) -> None:
         """Learn the filter from X - offset; here it stays as it was drawn."""
 
     def _derive(self) -> None:

@@ -6,15 +6,15 @@ components) where the Gram matrix took 6 s; it is the peer that the tests compar
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
 from projbank.methods.base import Floats
-from projbank.rows.source import read_rows, row_blocks
-from projbank.threads import run_all, split_rows
+from projbank.rows.source import RowSource
+from projbank.threads import run_each, split_rows
 
 RANK_TOLERANCE = 1e-6
 """Share of the largest variance below which a direction is rounding error of float32."""
@@ -29,7 +29,7 @@ class Components(NamedTuple):
     coordinates: Floats
 
 
-def principal_components(X: Any, means: NDArray[np.float64], n_components: int, n_threads: int = 1) -> Components:
+def principal_components(X: RowSource, means: NDArray[np.float64], n_components: int, n_threads: int = 1) -> Components:
     """At most `n_components` principal components, by falling variance; those without variance are left out.
 
     With fewer rows than dimensions the n x n Gram matrix of the centred rows has the eigenvalues of the covariance, and
@@ -55,19 +55,19 @@ def principal_components(X: Any, means: NDArray[np.float64], n_components: int, 
     if dual:
         return Components(directions, (vectors * (lengths * flips)).astype(np.float32))
     coordinates = np.empty((n_rows, directions.shape[1]), np.float32)
-    for start, stop in row_blocks(n_rows, n_features, _BLOCK_BYTES):
+    for start, stop in X.bounds(_BLOCK_BYTES):
         coordinates[start:stop] = _centred(X, means, start, stop) @ directions
     return Components(directions, coordinates)
 
 
-def _centred(X: Any, means: NDArray[np.float64], start: int, stop: int) -> Floats:
-    return np.subtract(read_rows(X, start, stop), means, dtype=np.float32)
+def _centred(X: RowSource, means: NDArray[np.float64], start: int, stop: int) -> Floats:
+    return np.subtract(X.block(start, stop), means, dtype=np.float32)
 
 
-def _gram(X: Any, means: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]:
+def _gram(X: RowSource, means: NDArray[np.float64], n_threads: int) -> NDArray[np.float64]:
     """Inner products of the centred rows, (n, n); each pair of blocks is multiplied once."""
     gram = np.empty((X.shape[0], X.shape[0]))
-    blocks = row_blocks(X.shape[0], X.shape[1], _BLOCK_BYTES)
+    blocks = X.bounds(_BLOCK_BYTES)
 
     def multiply(a: int, b: int) -> None:
         left = _centred(X, means, *blocks[a])
@@ -77,30 +77,28 @@ def _gram(X: Any, means: NDArray[np.float64], n_threads: int) -> NDArray[np.floa
         gram[slice(*blocks[b]), slice(*blocks[a])] = product.T
 
     pairs = [(a, b) for a in range(len(blocks)) for b in range(a, len(blocks))]
-    for _ in run_all(multiply, pairs, n_threads):
-        pass
+    run_each(multiply, pairs, n_threads)
     return gram
 
 
-def _covariance(X: Any, means: NDArray[np.float64]) -> NDArray[np.float64]:
+def _covariance(X: RowSource, means: NDArray[np.float64]) -> NDArray[np.float64]:
     """Sum of the products of the centred columns, (D, D)."""
     total = np.zeros((X.shape[1], X.shape[1]))
-    for start, stop in row_blocks(X.shape[0], X.shape[1], _BLOCK_BYTES):
+    for start, stop in X.bounds(_BLOCK_BYTES):
         rows = _centred(X, means, start, stop)
         total += rows.T @ rows
     return total
 
 
-def _back(X: Any, means: NDArray[np.float64], vectors: Floats, n_threads: int) -> Floats:
+def _back(X: RowSource, means: NDArray[np.float64], vectors: Floats, n_threads: int) -> Floats:
     """X' V for the centred rows, (D, k); ranges of columns are independent."""
     directions = np.empty((X.shape[1], vectors.shape[1]), np.float32)
 
     def multiply(first: int, last: int) -> None:
         columns = np.empty((X.shape[0], last - first), np.float32)
-        for start, stop in row_blocks(*X.shape):
-            np.subtract(read_rows(X, start, stop)[:, first:last], means[first:last], out=columns[start:stop])
+        for start, stop in X.bounds():
+            np.subtract(X.block(start, stop)[:, first:last], means[first:last], out=columns[start:stop])
         directions[first:last] = columns.T @ vectors
 
-    for _ in run_all(multiply, split_rows(X.shape[1], COLUMNS), n_threads):
-        pass
+    run_each(multiply, split_rows(X.shape[1], COLUMNS), n_threads)
     return directions

@@ -14,6 +14,7 @@ from projbank.methods.linear import DenseBits, matrix_bytes
 from projbank.methods.pca import components_bytes
 from projbank.params import check_int
 from projbank.progress import progress
+from projbank.rows.source import RowSource
 from projbank.threads import thread_count
 
 
@@ -67,7 +68,7 @@ class ITQ(DenseBits):
         super()._check_parameters()
         check_int(self, "max_iter", self.max_iter, 1)
 
-    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+    def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]
         k = min(n_bits, *X.shape)
         needed = components_bytes(X.shape, n_bits) + matrix_bytes(n_features, n_bits) + 3 * 8 * k * n_bits

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from projbank.learn.grouping import group_dimensions
-from projbank.methods.base import BinaryMethod, Floats, centred_thresholds
+from projbank.methods.base import Floats, Method, centred_thresholds
 from projbank.methods.components import principal_components
 from projbank.methods.itq import learn_rotation
 from projbank.params import check_int
 from projbank.progress import progress
-from projbank.rows.source import read_rows, row_blocks
+from projbank.rows.source import ArrayRows, RowSource
 from projbank.threads import thread_count
 
 
-class KMeansITQ(BinaryMethod):
+class KMeansITQ(Method):
     """Each subspace of similar dimensions gives its own ITQ code of `bits_per_group` bits.
 
     Parameters
@@ -80,7 +78,7 @@ class KMeansITQ(BinaryMethod):
         for name in ("bits_per_group", "max_iter", "kmeans_iter"):
             check_int(self, name, getattr(self, name), 1)
 
-    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+    def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]
         n_groups = min(-(-n_bits // self.bits_per_group), n_features)
         n_threads = thread_count(self.n_jobs)
@@ -93,7 +91,7 @@ class KMeansITQ(BinaryMethod):
         with progress("ITQ of the groups", n_groups, self.verbose) as advance:
             for group, bits in enumerate(self.group_bits_):
                 own = np.flatnonzero(self.labels_ == group)
-                components = principal_components(_columns(X, own), means[own], int(bits))
+                components = principal_components(ArrayRows(_columns(X, own)), means[own], int(bits))
                 rotation, curve = learn_rotation(components.coordinates, int(bits), self.max_iter, rng)
                 self.weights_[own, :bits] = components.directions @ rotation
                 curves += curve
@@ -120,9 +118,9 @@ class KMeansITQ(BinaryMethod):
         return values
 
 
-def _columns(X: Any, columns: NDArray[np.integer]) -> Floats:
+def _columns(X: RowSource, columns: NDArray[np.integer]) -> Floats:
     """Some columns of all rows, (n, len(columns)) float32."""
     out = np.empty((X.shape[0], len(columns)), np.float32)
-    for start, stop in row_blocks(*X.shape):
-        out[start:stop] = read_rows(X, start, stop)[:, columns]
+    for start, stop in X.bounds():
+        out[start:stop] = X.block(start, stop)[:, columns]
     return out

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from projbank.methods.base import Arrays, BinaryMethod, Floats
+from projbank.methods.base import Arrays, Floats, Method
 
 DENSE_ROWS = 256
 """Rows that a dense projection takes at a time: all weights are read for each block, and few rows halve the speed."""
@@ -22,7 +22,7 @@ def matrix_bytes(n_features: int, n_columns: int) -> int:
     return 4 * n_features * n_columns
 
 
-class DenseBits(BinaryMethod):
+class DenseBits(Method):
     """Bits of one dense projection: bit p is 1 iff x' w_p is above its threshold."""
 
     _block_rows = DENSE_ROWS

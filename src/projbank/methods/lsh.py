@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from projbank.methods.base import centred_thresholds, check_memory
 from projbank.methods.linear import DenseBits, gaussian_matrix, matrix_bytes
+from projbank.rows.source import RowSource
 
 
 class LSH(DenseBits):
@@ -46,7 +45,7 @@ class LSH(DenseBits):
         self.center = center
         self.max_memory = max_memory
 
-    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+    def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]
         check_memory(self, matrix_bytes(n_features, n_bits), f"{n_features} x {n_bits} weights", self.max_memory)
         self.projection_ = gaussian_matrix(n_features, n_bits, rng)

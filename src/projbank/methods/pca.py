@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.methods.base import Floats, RealMethod, check_memory
+from projbank.methods.base import Floats, Method, check_memory
 from projbank.methods.components import principal_components
 from projbank.methods.linear import DENSE_ROWS, matrix_bytes
+from projbank.rows.source import RowSource
 from projbank.threads import thread_count
 
 
-class PCA(RealMethod):
+class PCA(Method):
     """y = W' (x - mean), W the directions of largest variance of the training data.
 
     Parameters
@@ -35,6 +35,7 @@ class PCA(RealMethod):
         The projected mean.
     """
 
+    distance = "l2"
     _block_rows = DENSE_ROWS
     _arrays = (("directions_", "float32", "D d"), ("offsets_", "float32", "d"))
     directions_: Floats
@@ -52,7 +53,7 @@ class PCA(RealMethod):
         super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
         self.max_memory = max_memory
 
-    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+    def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         check_memory(self, components_bytes(X.shape, n_bits), f"{n_bits} components", self.max_memory)
         self.directions_ = principal_components(X, means, n_bits, thread_count(self.n_jobs)).directions
         found = self.directions_.shape[1]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from projbank.learn.grouping import group_dimensions
-from projbank.methods.base import Floats, RealMethod
+from projbank.methods.base import Floats, Method
 from projbank.models.bank import Bank
 from projbank.params import check_int
+from projbank.rows.source import ArrayRows, RowSource
 from projbank.threads import thread_count
 
 
-class PKA(RealMethod):
+class PKA(Method):
     """y_c = sum of x_j over group c / sqrt(size of c), groups by k-means over dimensions.
 
     Parameters
@@ -33,6 +32,7 @@ class PKA(RealMethod):
         Group of each dimension.
     """
 
+    distance = "l2"
     _arrays = (("labels_", "int32", "D"),)
     labels_: NDArray[np.int32]
 
@@ -52,7 +52,7 @@ class PKA(RealMethod):
         super()._check_parameters()
         check_int(self, "kmeans_iter", self.kmeans_iter, 1)
 
-    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+    def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         self._limit_bits(n_bits, X.shape[1], "the number of features, since no group may be empty")
         self.labels_ = group_dimensions(
             "kmeans",
@@ -68,7 +68,7 @@ class PKA(RealMethod):
     def _derive(self) -> None:
         sizes = np.bincount(self.labels_, minlength=self.n_bits_)
         weights = (1 / np.sqrt(sizes[self.labels_])).astype(np.float32)
-        self._bank = Bank(self.labels_.view(np.uint32), weights, np.zeros(self.n_bits_, np.float32))
+        self._bank = Bank(self.labels_, weights, np.zeros(self.n_bits_, np.float32))
 
     def _project(self, rows: Floats) -> Floats:
-        return self._bank.margins(rows)
+        return self._bank.margins(ArrayRows(rows))

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from projbank.blas import faiss_threads
 from projbank.methods.base import Arrays, Floats, Method
-from projbank.methods.faiss_threads import faiss_threads
 from projbank.params import check_int
-from projbank.rows.source import read_rows, row_blocks
+from projbank.rows.source import RowSource, as_rows
 
 CODE_BITS = 8
 
@@ -56,7 +56,7 @@ class PQ(Method):
         super()._check_parameters()
         check_int(self, "max_iter", self.max_iter, 1)
 
-    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+    def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_samples = X.shape[0]
         n_inputs = self._prepare(X.shape[1], n_bits, rng)
         part_bits = min(CODE_BITS, int(np.log2(n_samples)))
@@ -64,8 +64,8 @@ class PQ(Method):
         self._limit_bits(n_parts * part_bits, n_inputs * part_bits, f"{part_bits} bits for each dimension")
         width = -(-n_inputs // n_parts)
         points = np.empty((n_samples, n_inputs), np.float32)
-        for start, stop in row_blocks(*X.shape):
-            points[start:stop] = self._reduce(read_rows(X, start, stop))
+        for start, stop in X.bounds():
+            points[start:stop] = self._reduce(X.block(start, stop))
         self.centroids_ = learn_centroids(
             pad(points, n_parts * width),
             n_parts,
@@ -101,7 +101,7 @@ class PQ(Method):
         index.pq = self._quantizer
         index.is_trained = True
         index.add_sa_codes(np.ascontiguousarray(codes))
-        return index.search(self._padded(read_rows(queries, 0, queries.shape[0])), k)
+        return index.search(self._padded(as_rows(queries).block(0, queries.shape[0])), k)
 
     def decode(self, codes: NDArray[np.uint8]) -> Floats:
         """Centres that codes stand for, one after another: (n, numbers that were quantised) float32."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from projbank.methods.base import Floats, Method
 from projbank.methods.srht import SubsampledHadamard, draw_hadamard, padded_size
 from projbank.params import check_int
-from projbank.rows.source import read_rows
+from projbank.rows.source import RowSource, as_rows
 
 
 class RaBitQ(Method):
@@ -60,7 +60,7 @@ class RaBitQ(Method):
         super()._check_parameters()
         check_int(self, "query_bits", self.query_bits, 0, 8)
 
-    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+    def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         self._limit_bits(n_bits, padded_size(X.shape[1]), "the power of 2 that holds the features")
         self.signs_, self.chosen_ = draw_hadamard(X.shape[1], n_bits, rng)
         reduce = SubsampledHadamard(self.signs_, self.chosen_)
@@ -79,7 +79,7 @@ class RaBitQ(Method):
         """Nearest codes of real-valued queries (n, D) by RaBitQ's estimate: squared distances and rows, (n, k)."""
         index = self._index()
         index.add_sa_codes(np.ascontiguousarray(codes))
-        return index.search(self._transform(read_rows(queries, 0, queries.shape[0])), k)
+        return index.search(self._transform(as_rows(queries).block(0, queries.shape[0])), k)
 
     def _index(self) -> Any:
         """FAISS's index, trained by giving it the centre, empty."""

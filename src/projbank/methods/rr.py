@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.methods.base import Floats, RealMethod, check_memory
+from projbank.methods.base import Floats, Method, check_memory
 from projbank.methods.linear import DENSE_ROWS, gaussian_matrix, matrix_bytes
+from projbank.rows.source import RowSource
 
 
-class RandomRotation(RealMethod):
+class RandomRotation(Method):
     """y = x' W with independent W_jp ~ N(0, 1 / n_bits): distances are kept on average (Johnson-Lindenstrauss).
 
     Parameters
@@ -29,6 +28,7 @@ class RandomRotation(RealMethod):
     projection_ : (D, n_bits) float32
     """
 
+    distance = "l2"
     _block_rows = DENSE_ROWS
     _arrays = (("projection_", "float32", "D d"),)
     projection_: Floats
@@ -45,7 +45,7 @@ class RandomRotation(RealMethod):
         super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
         self.max_memory = max_memory
 
-    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+    def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]
         check_memory(self, matrix_bytes(n_features, n_bits), f"{n_features} x {n_bits} weights", self.max_memory)
         self.projection_ = gaussian_matrix(n_features, n_bits, rng)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.methods.base import BinaryMethod, Floats
+from projbank.methods.base import Floats, Method
+from projbank.rows.source import RowSource
 
 
-class Sign(BinaryMethod):
+class Sign(Method):
     """Bit j is 1 iff x_j is above 0; the length is that of the vectors.
 
     Parameters
@@ -42,7 +41,7 @@ class Sign(BinaryMethod):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+    def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         self.thresholds_ = means.astype(np.float32) if self.center else np.zeros(len(means), np.float32)
         return len(means)
 

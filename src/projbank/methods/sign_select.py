@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from projbank.kernels.pack import all_finite
 from projbank.learn.neighbors import neighbor_graph
-from projbank.methods.base import BinaryMethod, Floats
+from projbank.methods.base import Floats, Method
 from projbank.metrics import pair_errors
 from projbank.params import check_choice, check_int
-from projbank.rows.source import read_rows, row_blocks
-from projbank.threads import run_all, split_rows, thread_count
+from projbank.rows.source import RowSource
+from projbank.threads import run_each, split_rows, thread_count
 
 COLUMNS = 1024
 CRITERIA = ("pairs", "balance")
 
 
-class SignSelect(BinaryMethod):
+class SignSelect(Method):
     """Bit p is 1 iff x_j is above its threshold, j the p-th of the `n_bits` best dimensions.
 
     Parameters
@@ -68,7 +68,7 @@ class SignSelect(BinaryMethod):
         check_choice(self, "criterion", self.criterion, CRITERIA)
         check_int(self, "n_neighbors", self.n_neighbors, 1)
 
-    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+    def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         self._limit_bits(n_bits, X.shape[1], "the number of features")
         thresholds = means.astype(np.float32) if self.center else np.zeros(X.shape[1], np.float32)
         faults = self._faults(X, means, thresholds)
@@ -77,12 +77,12 @@ class SignSelect(BinaryMethod):
         self.thresholds_ = thresholds[self.dimensions_]
         return n_bits
 
-    def _faults(self, X: Any, means: NDArray[np.float64], thresholds: Floats) -> NDArray[np.float64]:
+    def _faults(self, X: RowSource, means: NDArray[np.float64], thresholds: Floats) -> NDArray[np.float64]:
         """How bad each dimension's bit is, (D,)."""
         n_samples, n_features = X.shape
         bits = np.empty((n_samples, n_features), bool)
-        for start, stop in row_blocks(n_samples, n_features):
-            bits[start:stop] = read_rows(X, start, stop) > thresholds
+        for start, stop in X.bounds():
+            bits[start:stop] = X.block(start, stop) > thresholds
         if self.criterion == "balance":
             return np.abs(bits.mean(axis=0) - 0.5)
         n_threads = thread_count(self.n_jobs)
@@ -93,8 +93,7 @@ class SignSelect(BinaryMethod):
         def judge(first: int, last: int) -> None:
             faults[first:last] = pair_errors(bits[:, first:last], graph)
 
-        for _ in run_all(judge, split_rows(n_features, COLUMNS), n_threads):
-            pass
+        run_each(judge, split_rows(n_features, COLUMNS), n_threads)
         return faults
 
     def _project(self, rows: Floats) -> Floats:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.methods.base import BinaryMethod, Floats, check_memory
+from projbank.methods.base import Floats, Method, check_memory
 from projbank.methods.components import principal_components
 from projbank.methods.linear import DENSE_ROWS
 from projbank.methods.pca import components_bytes
+from projbank.rows.source import RowSource
 from projbank.threads import thread_count
 
 
-class SpectralHashing(BinaryMethod):
+class SpectralHashing(Method):
     """Bit p is 1 iff cos(m pi (v - a) / (b - a)) is above 0: v a principal component with the range [a, b], m a mode.
 
     Of all components and modes the `n_bits` pairs with the smallest m / (b - a) are taken. Only components that a pair
@@ -69,7 +68,7 @@ class SpectralHashing(BinaryMethod):
         super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
         self.max_memory = max_memory
 
-    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+    def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         check_memory(self, components_bytes(X.shape, n_bits), f"{n_bits} components", self.max_memory)
         directions, coordinates = principal_components(X, means, n_bits, thread_count(self.n_jobs))
         low, high = coordinates.min(axis=0), coordinates.max(axis=0)

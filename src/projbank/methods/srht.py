@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from projbank.kernels.hadamard import hadamard_sample
-from projbank.methods.base import BinaryMethod, Floats, centred_thresholds
+from projbank.methods.base import Floats, Method, centred_thresholds
+from projbank.rows.source import RowSource
 
 
 class SubsampledHadamard:
@@ -48,7 +47,7 @@ def draw_hadamard(
     return signs, np.sort(rng.choice(padded_size(n_features), n_bits, replace=False))
 
 
-class SRHT(BinaryMethod):
+class SRHT(Method):
     """Bit p is 1 iff coefficient p of a subsampled randomised Hadamard transform is above its threshold.
 
     Parameters
@@ -86,7 +85,7 @@ class SRHT(BinaryMethod):
         super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
         self.center = center
 
-    def _learn(self, X: Any, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+    def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         self._limit_bits(n_bits, padded_size(X.shape[1]), "the power of 2 that holds the features")
         self.signs_, self.chosen_ = draw_hadamard(X.shape[1], n_bits, rng)
         self._derive()

@@ -1,18 +1,20 @@
-"""Coding with a bank: any kind of rows to packed bits or margins, block by block, on several threads."""
+"""The linear bank: any kind of rows to packed bits or margins, in one pass over each row."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from projbank.bits import code_bytes
 from projbank.kernels.encode import code_rows, margin_rows
-from projbank.progress import progress
-from projbank.rows.source import BLOCK_BYTES, check_finite, read_rows, release_pages, row_blocks
-from projbank.threads import run_all
+from projbank.models.file import ModelFileError
+from projbank.models.groups import group_columns
+from projbank.models.model import Floats, Model
+from projbank.rows.source import BLOCK_BYTES, RowSource, row_blocks
 
 _READ_BYTES = 128 << 20
 """Bytes of a mapped file that all threads together look at before its memory is let go."""
@@ -21,46 +23,94 @@ _SMALL = 1 << 24
 
 
 @dataclass(frozen=True)
-class Bank:
-    """A linear bank as the kernels want it: labels (D,) uint32, weights (D,) float32, biases (n_bits,) float32.
+class Bank(Model):
+    """Weighted sums of groups of dimensions, and a threshold for each.
 
-    Where a dimension serves r groups, labels and weights have r numbers for each, dimension after dimension, (r D,).
+    labels (D,) int32, or (r, D) where a dimension serves r groups; weights float32, shaped alike; biases (n_bits,)
+    float32. `bends`: queries for asymmetric search are tanh of the margins, as the joint learner takes them for bits
+    while it learns; with the margins, few large ones would drown the rest.
     """
 
-    labels: NDArray[np.uint32]
-    weights: NDArray[np.float32]
-    biases: NDArray[np.float32]
+    labels: NDArray[np.int32]
+    weights: Floats
+    biases: Floats
+    loss_curve: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    bends: bool = False
 
-    def encode(self, X: Any, *, n_threads: int = 1, verbose: int = 0) -> NDArray[np.uint8]:
-        """Packed codes of X (n, D), shape (n, ceil(n_bits / 8))."""
-        codes = np.empty((X.shape[0], code_bytes(len(self.biases))), np.uint8)
-        self.write(X, codes, n_threads=n_threads, verbose=verbose)
-        return codes
+    names = ("labels", "weights", "biases", "loss_curve")
 
-    def margins(self, X: Any, *, n_threads: int = 1, verbose: int = 0) -> NDArray[np.float32]:
-        """Margins of X (n, D), shape (n, n_bits)."""
-        margins = np.empty((X.shape[0], len(self.biases)), np.float32)
-        self.write(X, margins, n_threads=n_threads, verbose=verbose)
-        return margins
+    @classmethod
+    def of_arrays(cls, arrays: dict[str, NDArray[Any]], params: dict[str, Any]) -> Self:
+        """Check the arrays of a file and build the bank."""
+        labels, weights, biases = arrays["labels"], arrays["weights"], arrays["biases"]
+        if [labels.ndim, biases.ndim] not in ([1, 1], [2, 1]) or weights.shape != labels.shape:
+            shapes = {name: array.shape for name, array in arrays.items()}
+            raise ModelFileError(f"arrays do not fit each other: {shapes}")
+        kinds = [str(array.dtype) for array in (labels, weights, biases)]
+        if kinds != ["int32", "float32", "float32"]:
+            raise ModelFileError(f"arrays have the wrong types: {', '.join(kinds)}")
+        if labels.size == 0 or labels.min() < 0 or labels.max() >= len(biases):
+            raise ModelFileError("labels point to groups that do not exist")
+        if not (np.isfinite(weights).all() and np.isfinite(biases).all()):
+            raise ModelFileError("weights or biases are not finite")
+        return cls(labels, weights, biases, arrays["loss_curve"], bends=params.get("solver") == "joint")
 
-    def write(self, X: Any, out: NDArray[Any], *, n_threads: int = 1, verbose: int = 0) -> None:
-        """Write codes (`out` of uint8) or margins (float32) of X into an array, which may be a memory map."""
-        kernel = code_rows if out.dtype == np.uint8 else margin_rows
+    @property
+    def n_features(self) -> int:
+        """D."""
+        return self.labels.shape[-1]
 
-        def code(start: int, stop: int) -> int:
-            rows = read_rows(X, start, stop)
-            if not kernel(rows, self.labels, self.weights, self.biases, out[start:stop]):
-                check_finite(rows, start)  # a sum may also overflow where all values are finite: those bits stand
-            release_pages(rows)
-            return stop - start
+    @property
+    def group_sizes(self) -> NDArray[np.int64]:
+        """Dimensions of each group."""
+        return np.bincount(self.labels.ravel(), minlength=self.n_bits)
 
-        n_rows, n_features = X.shape
-        if n_rows * n_features <= _SMALL:
-            code(0, n_rows)
-            return
+    def write(self, rows: RowSource, out: NDArray[Any], *, n_threads: int = 1, verbose: int = 0) -> None:
+        """Write codes (`out` of uint8) or margins (float32) of rows."""
+        write_bank(rows, *self._flat, self.biases, out, n_threads=n_threads, verbose=verbose)
+
+    def query_values(self, rows: RowSource, *, n_threads: int = 1, verbose: int = 0) -> Floats:
+        """Queries for asymmetric search, (n, n_bits)."""
+        margins = self.margins(rows, n_threads=n_threads, verbose=verbose)
+        return np.tanh(margins, out=margins) if self.bends else margins
+
+    def to_csr(self) -> sp.csr_array:
+        """Return the weights as a sparse matrix, (n_bits, D), with ascending columns."""
+        indptr, columns = group_columns(self.labels, self.n_bits)
+        labels, weights = self._flat
+        return sp.csr_array(
+            (weights[np.argsort(labels, kind="stable")], columns, indptr), shape=(self.n_bits, self.n_features)
+        )
+
+    @cached_property
+    def _flat(self) -> tuple[NDArray[np.uint32], Floats]:
+        """Labels and weights, dimension after dimension, as the kernels want them."""
+        return self.labels.T.ravel().view(np.uint32), self.weights.T.ravel()
+
+
+def write_bank(
+    rows: RowSource,
+    labels: NDArray[np.uint32],
+    weights: Floats,
+    biases: Floats,
+    out: NDArray[Any],
+    *,
+    n_threads: int = 1,
+    verbose: int = 0,
+) -> None:
+    """Write codes (`out` of uint8) or margins (float32); labels and weights (r D,), dimension after dimension."""
+    kernel = code_rows if out.dtype == np.uint8 else margin_rows
+    n_rows, n_features = rows.shape
+    if n_rows * n_features <= _SMALL:
+        bounds = [(0, n_rows)]
+    else:
         share = 4 * n_rows * n_features // (2 * n_threads)  # two blocks for each thread, so that none waits long
-        as_it_is = isinstance(X, np.ndarray) and X.dtype == np.float32  # no copy is made of a block
-        budget = min(share, _READ_BYTES // n_threads if as_it_is else BLOCK_BYTES)
-        with progress("coding", n_rows, verbose) as advance:
-            for done in run_all(code, row_blocks(n_rows, n_features, budget), n_threads):
-                advance(done)
+        as_it_is = rows.array is not None and rows.array.dtype == np.float32  # no copy is made of a block
+        bounds = row_blocks(n_rows, n_features, min(share, _READ_BYTES // n_threads if as_it_is else BLOCK_BYTES))
+    rows.write(
+        lambda block, part: kernel(block, labels, weights, biases, part),
+        out,
+        bounds,
+        n_threads=n_threads,
+        verbose=verbose,
+    )

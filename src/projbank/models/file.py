@@ -43,11 +43,11 @@ CLASSES = {
     "RandomCBE": "projbank.methods.cbe_rand",
     "ITQ": "projbank.methods.itq",
     "KMeansITQ": "projbank.methods.kmeans_itq",
-    "RandomBPB": "projbank.methods.randst_bpb",
-    "BPB": "projbank.methods.bpb",
-    "PolynomialKBPB": "projbank.methods.kbpb",
-    "RadialKBPB": "projbank.methods.kbpb",
-    "JointBank": "projbank.methods.joint",
+    "RandomBPB": "projbank.methods.banks",
+    "BPB": "projbank.methods.banks",
+    "PolynomialKBPB": "projbank.methods.banks",
+    "RadialKBPB": "projbank.methods.banks",
+    "JointBank": "projbank.methods.banks",
     "SignSelect": "projbank.methods.sign_select",
     "SRHT": "projbank.methods.srht",
     "RaBitQ": "projbank.methods.rabitq",
@@ -104,11 +104,11 @@ class ModelFile:
         names = params.pop("feature_names_in_", None)
         for name in [name for name in arrays if name.startswith("param.")]:
             params[name.removeprefix("param.")] = arrays.pop(name)
-        missing = set(cls._saved_arrays) - set(arrays)
+        estimator = cls(**params)
+        missing = set(estimator._saved_arrays) - set(arrays)
         if missing:
             raise ModelFileError(f"lacks the arrays {', '.join(sorted(missing))}")
-        estimator = cls(**params)
-        for name in cls._saved_arrays:
+        for name in estimator._saved_arrays:
             if arrays[name].dtype.kind == "f" and name not in _COURSE and not np.isfinite(arrays[name]).all():
                 raise ModelFileError(f"{name} holds NaN or infinity")
             setattr(estimator, name, arrays[name])

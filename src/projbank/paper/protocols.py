@@ -13,9 +13,9 @@ from projbank.evaluate.data import DataSet
 from projbank.evaluate.results import Record
 from projbank.evaluate.retrieval import ORIGINAL, SplitExperiment, build_method, sizes_of
 from projbank.learn.neighbors import neighbor_graph
-from projbank.methods.search import search
+from projbank.methods.nearest import search
 from projbank.metrics import pair_errors, precision_recall
-from projbank.rows.source import column_statistics
+from projbank.rows.source import as_rows
 from projbank.threads import thread_count
 
 N_CODED, TURNS = 128, 3
@@ -107,7 +107,8 @@ class PairError(SplitExperiment):
         method = build_method(key | one_bit, self.n_jobs)
         with self.memo.use():
             bits = unpack(method.fit(X).transform(X), method.n_bits_)
-            graph = neighbor_graph(X, n_neighbors, column_statistics(X)[0], n_threads=thread_count(self.n_jobs))
+            rows = as_rows(X)
+            graph = neighbor_graph(rows, n_neighbors, rows.statistics().means, n_threads=thread_count(self.n_jobs))
         errors = pair_errors(bits, graph)
         return {
             "bits": int(method.n_bits_),

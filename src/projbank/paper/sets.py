@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from projbank.evaluate.data import DataSet
 from projbank.features.extract import Outputs
 from projbank.files import atomic_path
-from projbank.rows.source import open_array, open_vectors
+from projbank.rows.files import open_array, open_vectors
 
 KINDS = ("fv", "vlad", "")
 """Which of the paper's columns stand beside a data set: those of Fisher vectors, of VLAD, or none."""

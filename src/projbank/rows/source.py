@@ -1,27 +1,199 @@
-"""Vectors in row blocks: arrays, memory maps, sparse matrices and HDF5 data sets are read alike, never copied whole."""
+"""RowSource: rows of long vectors, read in blocks and never copied whole, whatever they are stored as.
+
+Everything that gives long vectors is one: arrays and memory maps, scipy.sparse matrices, HDF5 data sets. What reads
+rows asks for blocks, for rows by their ids, for a sample or for statistics, and never what kind of rows it has.
+"""
 
 from __future__ import annotations
 
+import importlib
 import mmap
-import os
-import zipfile
-from pathlib import Path
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from projbank.threads import run_all, split_rows
+from projbank.progress import progress
+from projbank.threads import run_all, run_each, split_rows
 
 BLOCK_BYTES = 32 << 20
 """How many bytes of float32 rows are held at a time where rows are converted or read from disk."""
-
-_LARGE = 1 << 20
-"""Numbers from which a copy is worth starting threads for."""
-
 LARGEST = 1e12
 """Largest root mean square of a column that can be learnt from: sums of squares must fit into float32."""
+_LARGE = 1 << 20
+"""Numbers from which a copy is worth starting threads for."""
+_READERS = {"h5py": "projbank.rows.hdf5:Hdf5Rows"}
+"""Package of a type to the class that reads its rows; arrays and scipy.sparse are read here."""
+
+Floats = NDArray[np.float32]
+ALL = slice(None)
+
+
+class Statistics(NamedTuple):
+    """Means and standard deviations of the columns, (D,) float64 each."""
+
+    means: NDArray[np.float64]
+    deviations: NDArray[np.float64]
+
+    @property
+    def spread(self) -> float:
+        """Root mean square of the deviations: the size of a value about its mean."""
+        return float(np.sqrt(np.mean(self.deviations**2)))
+
+
+class RowSource(ABC):
+    """Rows of long vectors, (n, D). A kind of storage implements `block`; `take` where it can do better."""
+
+    shape: tuple[int, int]
+    array: NDArray[Any] | None = None
+    """The rows themselves where they lie in memory or in a mapped file, as they are."""
+    _statistics: Statistics | None = None
+
+    @abstractmethod
+    def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
+        """Rows start:stop, or some columns of them, as float32 with neighbouring columns adjacent in memory.
+
+        A view where the rows already are like that.
+        """
+
+    def take(self, ids: NDArray[np.integer], out: Floats, n_threads: int = 1) -> None:
+        """Copy the rows of the given ascending ids to `out`."""
+        for place, i in enumerate(ids):
+            out[place] = self.block(int(i), int(i) + 1)[0]
+
+    def read(self, ids: NDArray[np.integer], n_threads: int = 1) -> Floats:
+        """Return a copy of the rows of the given ascending ids."""
+        out = np.empty((len(ids), self.shape[1]), np.float32)
+        self.take(ids, out, n_threads)
+        return out
+
+    def bounds(self, budget: int = BLOCK_BYTES) -> list[tuple[int, int]]:
+        """(start, stop) of the blocks in which rows are read, each of at most `budget` bytes of float32."""
+        return row_blocks(*self.shape, budget)
+
+    def blocks(self, budget: int = BLOCK_BYTES) -> Iterator[tuple[int, Floats]]:
+        """Yield the first row number and the rows of one block after the other."""
+        for start, stop in self.bounds(budget):
+            rows = self.block(start, stop)
+            yield start, rows
+            release_pages(rows)
+
+    def sample(self, n: int, seed: int) -> NDArray[np.int64]:
+        """Ascending ids of `n` rows drawn at random; of all rows where there are no more."""
+        n_rows = self.shape[0]
+        if n >= n_rows:
+            return np.arange(n_rows)
+        return np.sort(np.random.default_rng(seed).choice(n_rows, n, replace=False))
+
+    def statistics(self, name: str = "X") -> Statistics:
+        """Return statistics of the columns, by one pass; raises for the first NaN, infinity or excess.
+
+        A column whose values are all the same has deviation exactly 0.
+        """
+        if self._statistics is None:
+            self._statistics = _column_statistics(self, name)
+        return self._statistics
+
+    def nonzeros_per_row(self, n_rows: int = 64) -> float:
+        """Mean number of values of a row that are not 0, over some rows from all over."""
+        ids = np.unique(np.linspace(0, self.shape[0] - 1, n_rows).astype(np.int64)).tolist()
+        return float(np.mean([np.count_nonzero(self.block(i, i + 1)) for i in ids]))
+
+    def write(
+        self,
+        code: Callable[[Floats, NDArray[Any]], bool],
+        out: NDArray[Any],
+        bounds: list[tuple[int, int]],
+        *,
+        n_threads: int = 1,
+        verbose: int = 0,
+    ) -> None:
+        """Fill `out`, one row of it for each row, block by block on several threads.
+
+        ``code(rows, out[start:stop])`` codes a block and returns False where what it computed has a NaN or infinity:
+        then the first bad value of the rows raises. A sum may also overflow where all values are finite: it stands.
+        """
+
+        def work(start: int, stop: int) -> int:
+            rows = self.block(start, stop)
+            with np.errstate(invalid="ignore", over="ignore"):  # bad values are refused below
+                is_finite = code(rows, out[start:stop])
+            if not is_finite:
+                check_finite(rows, start)
+            release_pages(rows)
+            return stop - start
+
+        if len(bounds) == 1:
+            work(*bounds[0])
+            return
+        with progress("coding", self.shape[0], verbose) as advance:
+            for done in run_all(work, bounds, n_threads):
+                advance(done)
+
+
+class ArrayRows(RowSource):
+    """Rows of a NumPy array or memory map of any layout and type of number."""
+
+    array: NDArray[Any]
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        self.shape = array.shape
+
+    def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
+        return as_floats(self.array[start:stop, columns])
+
+    def take(self, ids: NDArray[np.integer], out: Floats, n_threads: int = 1) -> None:
+        if type(self.array) is np.ndarray and self.array.dtype == np.float32:
+
+            def take(start: int, stop: int) -> None:  # mode "clip" writes straight to `out`
+                np.take(self.array, ids[start:stop], axis=0, out=out[start:stop], mode="clip")
+
+            run_each(take, split_rows(len(ids), 64), n_threads if out.size > _LARGE else 1)
+            return
+        for start, stop in split_rows(len(ids), 8):  # few at a time; rows of a file in the file's order
+            with np.errstate(over="ignore"):
+                out[start:stop] = self.array[ids[start:stop]]
+
+
+class SparseRows(RowSource):
+    """Rows of a scipy.sparse matrix."""
+
+    def __init__(self, matrix: Any) -> None:
+        self._matrix = sp.csr_array(matrix)
+        self.shape = self._matrix.shape
+
+    def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
+        return as_floats(self._matrix[start:stop, columns].toarray())
+
+    def take(self, ids: NDArray[np.integer], out: Floats, n_threads: int = 1) -> None:
+        for start, stop in split_rows(len(ids), 8):
+            with np.errstate(over="ignore"):
+                out[start:stop] = self._matrix[ids[start:stop]].toarray()
+
+
+def as_rows(X: Any) -> RowSource:
+    """Rows of anything that is known how to read."""
+    if isinstance(X, RowSource):
+        return X
+    reader = reader_of(X)
+    if reader is not None:
+        return reader(X)
+    return SparseRows(X) if sp.issparse(X) else ArrayRows(np.asarray(X))
+
+
+def reader_of(X: Any) -> Callable[[Any], RowSource] | None:
+    """Return the class that reads the rows of a foreign kind of storage; None for arrays and scipy.sparse."""
+    if isinstance(X, RowSource):
+        return as_rows
+    package = type(X).__module__.partition(".")[0]
+    if package not in _READERS:
+        return None
+    module, name = _READERS[package].split(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def row_blocks(n_rows: int, n_features: int, budget: int = BLOCK_BYTES) -> list[tuple[int, int]]:
@@ -30,40 +202,13 @@ def row_blocks(n_rows: int, n_features: int, budget: int = BLOCK_BYTES) -> list[
     return split_rows(n_rows, rows)
 
 
-def read_rows(X: Any, start: int, stop: int) -> NDArray[np.float32]:
-    """Rows start:stop as float32 with neighbouring columns adjacent in memory; a view where X already is like that."""
-    return _as_rows(X[start:stop])
-
-
-def read_block(X: Any, rows: tuple[int, int], columns: tuple[int, int]) -> NDArray[np.float32]:
-    """Some columns of some rows, as `read_rows`."""
-    return _as_rows(X[slice(*rows), slice(*columns)])
-
-
-def _as_rows(block: Any) -> NDArray[np.float32]:
-    if sp.issparse(block):
-        block = block.toarray()
+def as_floats(block: Any) -> Floats:
+    """Return a block as float32 with neighbouring columns adjacent in memory; a view where it is already like that."""
     block = np.asarray(block)
     if block.dtype == np.float32 and (block.strides[1] == 4 or block.shape[1] == 1) and block.strides[0] % 4 == 0:
         return block
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(block, dtype=np.float32)
-
-
-def take_rows(X: Any, ids: NDArray[np.integer], out: NDArray[np.float32], n_threads: int = 1) -> None:
-    """Copy the rows of the given ascending ids to `out`, few at a time; rows of a file are read in the file's order."""
-    if type(X) is np.ndarray and X.dtype == np.float32:
-
-        def take(start: int, stop: int) -> None:
-            np.take(X, ids[start:stop], axis=0, out=out[start:stop], mode="clip")  # this mode writes straight to `out`
-
-        for _ in run_all(take, split_rows(len(ids), 64), n_threads if out.size > _LARGE else 1):
-            pass
-        return
-    for start, stop in split_rows(len(ids), 8):
-        rows = X[ids[start:stop]]
-        with np.errstate(over="ignore"):
-            out[start:stop] = rows.toarray() if sp.issparse(rows) else rows
 
 
 def check_finite(
@@ -85,93 +230,17 @@ def check_finite(
     raise ValueError(f"{name} contains {value} at row {number}, column {column}.")
 
 
-class ScaledRows:
-    """Rows of X divided by a scale per column, computed block by block as they are read."""
-
-    def __init__(self, X: Any, scale: NDArray[np.floating]) -> None:
-        self.shape: tuple[int, int] = X.shape
-        self._rows = X
-        self._scale = scale.astype(np.float32)
-
-    def __getitem__(self, key: Any) -> NDArray[np.float32]:
-        block = self._rows[key]
-        scale = self._scale[key[1]] if isinstance(key, tuple) else self._scale
-        return (block.toarray() if sp.issparse(block) else np.asarray(block, np.float32)) / scale
-
-
-class FoldedRows:
-    """Rows of X with several dimensions added up to one, under random signs; computed block by block as they are read.
-
-    Inner products of such rows are those of X on average, and differ from them by about |x| |y| / sqrt(dimensions).
-    Dimensions that are added stand far from each other; the signs are the same every time.
-
-    Parameters
-    ----------
-    X : (n, D) array, memory map, sparse matrix, ...
-    most : dimensions to come down to, at most
-    """
-
-    def __init__(self, X: Any, most: int) -> None:
-        self._rows = X
-        self._times = -(-X.shape[1] // most)
-        self.shape: tuple[int, int] = (X.shape[0], -(-X.shape[1] // self._times))
-        signs = np.random.default_rng(0).choice(np.array([-1, 1], np.float32), self._times * self.shape[1])
-        self._signs = signs.reshape(self._times, -1)
-
-    def __getitem__(self, key: tuple[slice, slice]) -> NDArray[np.float32]:
-        rows, (first, last, _) = key[0], key[1].indices(self.shape[1])
-        sums = np.zeros((len(range(self.shape[0])[rows]), last - first), np.float32)
-        for signs, start in zip(self._signs, range(0, self._rows.shape[1], self.shape[1]), strict=True):
-            block = _as_rows(self._rows[rows, start + first : min(start + last, self._rows.shape[1])])
-            sums[:, : block.shape[1]] += block * signs[first : first + block.shape[1]]
-        return sums
-
-    def fold(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A vector (D,), folded alike."""
-        longer = np.zeros(self._signs.shape)
-        longer.reshape(-1)[: len(vector)] = vector
-        return (longer * self._signs).sum(axis=0)
-
-
-class RepeatedRows:
-    """Rows of X written several times, one copy behind the other, as they are read.
-
-    A soft bank, in which a dimension serves r groups, is a hard bank of the vectors written r times.
-    """
-
-    def __init__(self, X: Any, times: int) -> None:
-        self.shape: tuple[int, int] = (X.shape[0], times * X.shape[1])
-        self._rows = X
-        self._times = times
-
-    def __getitem__(self, rows: slice | NDArray[np.integer]) -> NDArray[np.float32]:
-        block = self._rows[rows]
-        with np.errstate(over="ignore"):
-            return np.tile(block.toarray() if sp.issparse(block) else np.asarray(block, np.float32), (1, self._times))
-
-
-def is_hdf5(X: Any) -> bool:
-    """Whether X is an h5py data set, which is read block by block and never turned into an array."""
-    return type(X).__module__.partition(".")[0] == "h5py"
-
-
-def column_statistics(X: Any, name: str = "X") -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means and standard deviations of the columns, (D,) float64 each; raises for the first NaN, infinity or excess.
-
-    A column whose values are all the same has deviation exactly 0.
-    """
-    n_rows, n_features = X.shape
-    first = read_rows(X, 0, 1)[0].astype(np.float64)  # sums of differences lose no digits to a large mean
+def _column_statistics(rows: RowSource, name: str) -> Statistics:
+    n_rows, n_features = rows.shape
+    first = rows.block(0, 1)[0].astype(np.float64)  # sums of differences lose no digits to a large mean
     check_finite(first[None].astype(np.float32), 0, name)
     sums, squares = np.zeros(n_features), np.zeros(n_features)
-    for start, stop in row_blocks(n_rows, n_features):
-        rows = read_rows(X, start, stop)
-        check_finite(rows, start, name)
-        for part in np.array_split(rows, max(1, len(rows) // 16)):
+    for start, block in rows.blocks():
+        check_finite(block, start, name)
+        for part in np.array_split(block, max(1, len(block) // 16)):
             differences = part - first
             sums += differences.sum(axis=0)
             squares += np.einsum("ij,ij->j", differences, differences)
-        release_pages(rows)
     offsets = sums / n_rows
     means, deviations = first + offsets, np.sqrt(np.maximum(squares / n_rows - offsets**2, 0.0))
     largest = int(np.argmax(np.hypot(means, deviations)))
@@ -179,13 +248,7 @@ def column_statistics(X: Any, name: str = "X") -> tuple[NDArray[np.float64], NDA
         raise ValueError(
             f"{name} is too large in column {largest}: scale it to a root mean square of at most {LARGEST:g}."
         )
-    return means, deviations
-
-
-def nonzeros_per_row(X: Any, n_rows: int = 64) -> float:
-    """Mean number of values of a row that are not 0, over some rows from all over X."""
-    ids = np.unique(np.linspace(0, X.shape[0] - 1, n_rows).astype(np.int64))
-    return float(np.mean([np.count_nonzero(read_rows(X, int(i), int(i) + 1)) for i in ids]))
+    return Statistics(means, deviations)
 
 
 def release_pages(block: NDArray[Any]) -> None:
@@ -205,105 +268,3 @@ def release_pages(block: NDArray[Any]) -> None:
     low, high = np.lib.array_utils.byte_bounds(block)
     start = max(0, low - file_start) // page * page
     base._mmap.madvise(mmap.MADV_DONTNEED, start, high - file_start - start)  # type: ignore[attr-defined]
-
-
-def open_vectors(path: str | os.PathLike[str], dataset: str | None = None) -> Any:
-    """Open a file of vectors: `.npy` (memory-mapped), `.npz` (one array, or scipy.sparse's own), or HDF5.
-
-    What a file is, is told by its first bytes, not by its name.
-
-    Parameters
-    ----------
-    path : path of the file
-    dataset : name of the array inside an `.npz` or HDF5 file; needed where there are several 2-D ones
-
-    Returns
-    -------
-    numpy.memmap, numpy.ndarray, scipy.sparse.csr_array or h5py.Dataset of shape (n, D)
-    """
-    path = Path(path)
-    X = _open_any(path, dataset)
-    if len(X.shape) != 2:
-        raise ValueError(f"{path}: vectors must be a 2-D array, one vector per row. Got shape {tuple(X.shape)}.")
-    if 0 in X.shape:
-        raise ValueError(f"{path}: holds no vectors. Got shape {tuple(X.shape)}.")
-    if X.dtype == np.uint8:
-        raise ValueError(f"{path}: holds packed codes (dtype uint8), not vectors; vectors are float16, 32 or 64.")
-    if X.dtype.kind not in "fiu":
-        raise ValueError(f"{path}: vectors must be float16, float32 or float64. Got dtype {X.dtype}.")
-    return X
-
-
-def open_array(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """Memory-map a `.npy` file, or say in one line why it can't be read."""
-    path = Path(path)
-    head = first_bytes(path)
-    if not head.startswith(b"\x93NUMPY"):
-        raise ValueError(f"{path}: not a NumPy .npy file.")
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{path}: damaged or unsupported .npy file ({error}).") from error
-
-
-def first_bytes(path: Path) -> bytes:
-    """First 16 bytes of a file; a directory, a missing and an empty file are told apart."""
-    if path.is_dir():
-        raise IsADirectoryError(f"{path}: is a directory, not a file.")
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file.")
-    with open(path, "rb") as file:
-        head = file.read(16)
-    if not head:
-        raise ValueError(f"{path}: the file is empty.")
-    return head
-
-
-def _open_any(path: Path, dataset: str | None) -> Any:
-    head = first_bytes(path)
-    if head.startswith(b"PK\x03\x04"):
-        return _open_npz(path, dataset)
-    if head.startswith(b"\x89HDF\r\n\x1a\n"):
-        return _open_hdf5(path, dataset)
-    if head.startswith(b"\x93NUMPY"):
-        return open_array(path)
-    raise ValueError(f"{path}: not a file of vectors; known are .npy, .npz and HDF5.")
-
-
-def _open_npz(path: Path, dataset: str | None) -> Any:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            names = archive.files
-            if {"format", "shape", "data"} <= set(names) and dataset is None:
-                return sp.csr_array(sp.load_npz(path))
-            shapes = {name: archive[name].shape for name in names} if dataset is None else {}
-            return archive[_choose(path, dataset, names, shapes)]
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
-        raise ValueError(f"{path}: damaged .npz file ({error}).") from error
-
-
-def _open_hdf5(path: Path, dataset: str | None) -> Any:
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(f"{path}: reading HDF5 needs h5py: pip install projbank[hdf5]") from error
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise ValueError(f"{path}: damaged HDF5 file ({error}).") from error
-    shapes: dict[str, tuple[int, ...]] = {}
-    file.visititems(lambda name, item: shapes.update({name: item.shape}) if isinstance(item, h5py.Dataset) else None)
-    return file[_choose(path, dataset, list(shapes), shapes)]
-
-
-def _choose(path: Path, dataset: str | None, names: list[str], shapes: dict[str, tuple[int, ...]]) -> str:
-    if dataset is not None:
-        if dataset not in names:
-            raise ValueError(f"{path}: has no array {dataset!r}; it has {', '.join(names) or 'none'}.")
-        return dataset
-    matrices = [name for name in names if len(shapes[name]) == 2]
-    if len(matrices) != 1:
-        raise ValueError(
-            f"{path}: name the array of vectors (--dataset): it has {', '.join(matrices) or 'no 2-D array'}."
-        )
-    return matrices[0]

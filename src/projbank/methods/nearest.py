@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.methods.faiss_threads import faiss_threads
+from projbank.blas import faiss_threads
 from projbank.search import HammingIndex
 
 

@@ -1,0 +1,196 @@
+"""Learning by Adam on mini-batches: held-back vectors shorten the step, end the learning and choose the weights."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.blas import blas_threads
+from projbank.learn.adam import Adam
+from projbank.learn.batches import NeighborBatches
+from projbank.learn.loss import NOISE, code_loss, noise_level
+from projbank.learn.moving import Mover
+from projbank.learn.target import SimilarityTarget, center_pairs
+from projbank.progress import progress, say
+from projbank.rows.source import RowSource
+
+STEPS_PER_ITERATION = 8
+"""Mini-batches between two looks at the held-back vectors."""
+_HELD, _HELD_SHARE, _FEW = 256, 10, 200
+"""Vectors held back: so many, at most one in so many; none where there are few."""
+_PATIENCE, _LEAST_GAIN = 2, 2e-4
+"""Looks without a gain of so much before the step is shortened."""
+_NEAREST = 10
+"""Neighbours whose recall is told."""
+
+Floats = NDArray[np.float32]
+
+
+class Learnable(Protocol):
+    """What is learnt; weights and offsets are changed in place."""
+
+    weights: Floats
+    offsets: Floats
+
+    def margins(self, rows: Floats) -> Floats:
+        """(b, d) margins of a batch."""
+
+    def gradient(self, slopes: Floats) -> tuple[Floats, Floats]:
+        """Gradients in weights and offsets from slopes in the margins, for the batch that `margins` saw last."""
+
+    def divide_margins(self, by: Floats) -> None:
+        """Divide the margins of each bit by a number above 0; no bit changes by that."""
+
+    def state(self) -> Any:
+        """What is learnt, to come back to."""
+
+    def restore(self, state: Any) -> None:
+        """Come back to a state."""
+
+
+def descend(
+    rows: RowSource,
+    model: Learnable,
+    target: SimilarityTarget,
+    rates: tuple[float, ...],
+    max_iter: int,
+    seed: int,
+    rng: np.random.Generator,
+    *,
+    batch: int,
+    noise: float = NOISE,
+    mover: Mover | None = None,
+    n_threads: int = 1,
+    verbose: int = 0,
+) -> NDArray[np.float64]:
+    """Learn a model by Adam on mini-batches until the held-back vectors gain no more; they choose its weights.
+
+    Parameters
+    ----------
+    rows : (n, D) training data; mini-batches of them are read as they are needed
+    model : what is learnt; in the end its margins have deviation 1, about
+    target : similarities of the training vectors
+    rates : steps; the next is taken when the held-back vectors stop gaining, and after the last learning ends
+    max_iter : iterations of 8 mini-batches, at most; the held-back vectors judge after each
+    seed, rng : which vectors are held back; draws the mini-batches
+    batch : vectors of a mini-batch
+    noise : see `ProjectionBank`
+    mover : moves dimensions between the model's groups after each check, and puts off shorter steps meanwhile
+
+    Returns
+    -------
+    curve : (n_iter + 1,) loss of a batch at the start, then the mean loss of each iteration's batches
+    """
+    held, free = hold_back(rows.shape[0], seed)
+    adam = Adam(model.weights, model.offsets)
+    seen = np.empty((min(batch, len(free)), rows.shape[1]), np.float32)
+    n_bits = len(model.offsets)
+    batches = NeighborBatches(target.walk, free, rng)
+    level = noise_level(n_bits, noise)
+    noises = level * rng.standard_normal((2 * len(seen), n_bits), np.float32)  # a batch takes part of it
+
+    def draw() -> NDArray[np.int64]:
+        ids = batches.draw(len(seen))
+        rows.take(ids, seen, n_threads)
+        return ids
+
+    def measure() -> tuple[float, Floats]:
+        """Loss of a mini-batch, and its slopes in the margins."""
+        ids = draw()
+        start = rng.integers(len(seen) + 1)
+        part = noises[start : start + len(seen)]
+        return code_loss(model.margins(seen), target.of(ids, seen), n_threads, noise=part)
+
+    def survey(n: int) -> tuple[Floats, Floats]:
+        """A larger batch, and the slopes of its loss in the margins."""
+        ids = np.sort(rng.choice(free, n, replace=False))
+        many = rows.read(ids, n_threads)
+        own = level * rng.standard_normal((n, n_bits), np.float32)
+        return many, code_loss(model.margins(many), target.of(ids, many), n_threads, noise=own)[1]
+
+    with blas_threads(), progress("learning together", max_iter, verbose) as advance:
+        referee = Referee(rows, held, target, model)
+        curve = [measure()[0]]
+        if len(held):
+            say(f"start: loss {curve[0]:.4f}; {referee.judge()}", verbose)
+        for t in range(max_iter):
+            losses = []
+            for _ in range(STEPS_PER_ITERATION):
+                loss, slopes = measure()
+                adam.step(rates[referee.n_shortened], *model.gradient(slopes))
+                losses.append(loss)
+            curve.append(float(np.mean(losses)))
+            advance(1)
+            if len(held):
+                verdict = referee.judge()
+                say(f"iteration {t + 1}: loss {curve[-1]:.4f}; {verdict}", verbose)
+                if referee.n_shortened == len(rates):
+                    say(f"stopped after {t + 1} iterations: the held-back vectors gain no more", verbose)
+                    break
+                if mover is not None and t < mover.last:
+                    places = mover.move(*survey(mover.survey_size(len(free))))
+                    adam.forget(places)
+                    referee.wait()
+                    say(f"{len(places)} of {model.weights.size} weights moved to other bits", verbose)
+        referee.restore()
+        draw()
+        spreads = model.margins(seen).std(axis=0)
+        model.divide_margins(np.where(spreads > 0, spreads, 1))
+    return np.array(curve)
+
+
+def hold_back(n_samples: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Ascending ids of the vectors that judge and of those to learn from; few vectors are all learnt from."""
+    n_held = min(_HELD, n_samples // _HELD_SHARE) if n_samples >= _FEW else 0
+    order = np.random.default_rng(seed).permutation(n_samples)
+    return np.sort(order[:n_held]), np.sort(order[n_held:])
+
+
+class Referee:
+    """Judges the bank by the true codes of held-back vectors, keeps the best weights, and shortens the step."""
+
+    def __init__(self, rows: RowSource, held: NDArray[np.int64], target: SimilarityTarget, bank: Learnable) -> None:
+        self._bank = bank
+        self._best, self._stale = np.inf, 0
+        self._kept: Any = None
+        self.n_shortened = 0
+        if len(held):
+            self._rows = rows.read(held)
+            self._target = target.of(held, self._rows)
+            self._near = _nearest(self._target)
+
+    def judge(self) -> str:
+        """Score the bank; says in words how well it does."""
+        bits = np.where(self._bank.margins(self._rows) > 0, np.float32(1), np.float32(-1))
+        S, spread = center_pairs(bits @ bits.T)
+        loss = 1 - float(np.mean(S * self._target)) * len(S) / ((len(S) - 1) * max(spread, 1e-12))
+        if loss < self._best - _LEAST_GAIN:
+            self._best, self._stale = loss, 0
+            self._kept = self._bank.state()
+        else:
+            self._stale += 1
+            if self._stale == _PATIENCE:
+                self._stale = 0
+                self.n_shortened += 1
+                self.restore()
+        recall = np.mean([len(np.intersect1d(a, b)) for a, b in zip(_nearest(S), self._near, strict=True)])
+        imbalance = float(np.mean(np.abs(bits.mean(axis=0)))) / 2
+        share = recall / self._near.shape[1]
+        return f"held back: loss {loss:.4f}, mean |P(bit) - 1/2| {imbalance:.3f}, neighbour recall {share:.3f}"
+
+    def restore(self) -> None:
+        """Go back to the best weights."""
+        if self._kept is not None:
+            self._bank.restore(self._kept)
+
+    def wait(self) -> None:
+        """Begin to count checks without a gain anew."""
+        self._stale = 0
+
+
+def _nearest(similarities: Floats) -> NDArray[np.int64]:
+    """Ids of each vector's nearest, itself left out."""
+    without_self = similarities - 2 * np.eye(len(similarities), dtype=np.float32) * (np.abs(similarities).max() + 1)
+    return np.argsort(-without_self, axis=1, kind="stable")[:, : min(_NEAREST, len(similarities) - 1)]

@@ -1,0 +1,54 @@
+"""The seam between estimators and learners: what a fit tells a learner beside the rows and the parameters."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.models.model import Model
+from projbank.rows.source import RowSource
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fit.
+
+    owner : the estimator that errors and warnings speak of
+    labels : (n,) int64 classes of the rows, -1 where unknown; None if there are none
+    queries : rows like those that will be searched for; None if there are none
+    """
+
+    owner: str
+    seed: int
+    n_threads: int = 1
+    verbose: int = 0
+    labels: NDArray[np.int64] | None = None
+    queries: RowSource | None = None
+
+
+class Learner(Protocol):
+    """A way to learn a model; its parameters are the fields of a dataclass."""
+
+    def learn(self, rows: RowSource, n_bits: int, run: Run) -> Model:
+        """Learn a model of `n_bits` from rows; the same for any number of threads."""
+
+
+class FromParameters:
+    """Mixin of learners: built from the parameters of an estimator that are called like the learner's fields."""
+
+    @classmethod
+    def of(cls, params: dict[str, Any]) -> Self:
+        """Take what is wanted from all parameters of an estimator."""
+        return cls(**{field.name: params[field.name] for field in fields(cls)})  # type: ignore[arg-type]
+
+
+def lowered(name: str, value: int, limit: int, why: str) -> int:
+    """Return a parameter, or `limit` with a warning where it is above."""
+    if value <= limit:
+        return value
+    warnings.warn(f"{name}={value} is lowered to {limit}: {why}.", UserWarning, stacklevel=4)
+    return limit

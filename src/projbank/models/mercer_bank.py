@@ -1,0 +1,192 @@
+"""The mercer bank: rows to margins or bits by kernels on short pieces of them."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.kernels.pack import pack_above
+from projbank.models.file import ModelFileError
+from projbank.models.groups import Groups
+from projbank.models.mercer import Basis, Floats, KernelFunction, Scaling, call_kernel
+from projbank.models.model import Model
+from projbank.rows.source import RowSource
+from projbank.threads import split_rows
+
+_BLOCK_ROWS = 128
+"""Rows that are coded together: their columns are gathered once, and each group's basis serves all of them."""
+_TILE = 32
+"""Groups whose columns stand together when rows are coded, so that they fit in the second-level cache."""
+_TYPES = {
+    "indptr": "int64",
+    "columns": "int32",
+    "basis": "float32",
+    "landmarks": "float32",
+    "coefficients": "float32",
+    "biases": "float32",
+    "scales": "float32",
+    "means": "float32",
+    "loss_curve": "float64",
+}
+
+
+@dataclass(frozen=True)
+class MercerBank(Model):
+    """Bit p is 1 iff sum_i a_i k(x_i, x) - b is above 0, where k sees the dimensions of group p only.
+
+    kernel : "rbf", "poly", "linear" or a function; degree : of the polynomial kernel
+    indptr (d + 1,), columns (m,) : dimensions of each group
+    basis (n, D) : basis samples, none where landmarks (n, m) stand for them, in the order of columns
+    coefficients (d, n), biases (d,); scales (d,) : widths of the RBF kernel or gammas of a polynomial one
+    means (D,) : of the training data, from which RBF distances are measured
+    """
+
+    kernel: str | KernelFunction
+    degree: int
+    indptr: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    basis: Floats
+    landmarks: Floats
+    coefficients: Floats
+    biases: Floats
+    scales: Floats
+    means: Floats
+    loss_curve: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    names = tuple(_TYPES)
+
+    @classmethod
+    def of_arrays(cls, arrays: dict[str, NDArray[Any]], params: dict[str, Any]) -> Self:
+        """Check the arrays of a file and build the bank."""
+        found = {name: str(array.dtype) for name, array in arrays.items()}
+        if found != _TYPES:
+            raise ModelFileError(f"arrays have the wrong types: {', '.join(found.values())}")
+        shapes = {name: array.shape for name, array in arrays.items()}
+        coefficients, basis, columns = arrays["coefficients"], arrays["basis"], arrays["columns"]
+        if coefficients.ndim != 2 or basis.ndim != 2 or columns.ndim != 1:
+            raise ModelFileError(f"arrays do not fit each other: {shapes}")
+        (n_bits, n_basis), n_features = coefficients.shape, basis.shape[1]
+        reduced = len(arrays["landmarks"]) > 0
+        expected = {
+            "basis": (0 if reduced else n_basis, n_features),
+            "landmarks": (n_basis, len(columns)) if reduced else (0, 0),
+            "biases": (n_bits,),
+            "scales": (n_bits,),
+            "means": (n_features,),
+        }
+        if any(shapes[name] != shape for name, shape in expected.items()) or 0 in coefficients.shape:
+            raise ModelFileError(f"arrays do not fit each other: {shapes}")
+        if not Groups(arrays["indptr"], columns).are_valid(n_bits, n_features):
+            raise ModelFileError("indptr and columns are no groups of dimensions")
+        if not all(np.isfinite(array).all() for name, array in arrays.items() if _TYPES[name] == "float32"):
+            raise ModelFileError("basis, coefficients or biases are not finite")
+        if not (arrays["scales"] > 0).all():
+            raise ModelFileError("scales are not all above 0")
+        return cls(params["kernel"], params["degree"], **arrays)
+
+    @property
+    def n_features(self) -> int:
+        """D."""
+        return len(self.means)
+
+    @property
+    def groups(self) -> Groups:
+        """Columns of each group."""
+        return Groups(self.indptr, self.columns)
+
+    @property
+    def group_sizes(self) -> NDArray[np.int64]:
+        """Dimensions of each group."""
+        return self.groups.sizes
+
+    @property
+    def form(self) -> Scaling | KernelFunction:
+        """Scaling of a built-in kernel, or the user's function."""
+        return form_of(self.kernel, self.degree, self.groups, self.scales, self.means)
+
+    def write(self, rows: RowSource, out: NDArray[Any], *, n_threads: int = 1, verbose: int = 0) -> None:
+        """Write codes (`out` of uint8) or margins (float32) of rows, 128 at a time, so memory does not grow."""
+        n_rows = rows.shape[0]
+        zeros = np.zeros(self.n_bits, np.float32)
+        rows_per_block = min(_BLOCK_ROWS, max(4, -(-n_rows // n_threads)))
+        memory = threading.local()  # of each thread: new memory would cost as much as coding with few landmarks
+
+        def code(block: Floats, part: NDArray[Any]) -> bool:
+            if not hasattr(memory, "columns"):
+                memory.columns = np.empty((min(rows_per_block, n_rows), len(self.columns)), np.float32)
+                memory.margins = np.empty((min(rows_per_block, n_rows), self.n_bits), np.float32)
+            margins = memory.margins[: len(block)]
+            if not self._coder.margins(block, memory.columns[: len(block)], margins):
+                return False
+            if part.dtype == np.uint8:
+                pack_above(margins, zeros, part)
+            else:
+                part[:] = margins
+            return True
+
+        rows.write(code, out, split_rows(n_rows, rows_per_block), n_threads=n_threads, verbose=verbose)
+
+    @cached_property
+    def _coder(self) -> _ScaledCoder | _CallableCoder:
+        values = self.landmarks if len(self.landmarks) else self.basis[:, self.columns]
+        form = self.form
+        if isinstance(form, Scaling):
+            return _ScaledCoder(self.groups, values, self.coefficients, self.biases, form)
+        return _CallableCoder(self.groups, values, self.coefficients, self.biases, form)
+
+
+def form_of(
+    kernel: str | KernelFunction, degree: int, groups: Groups, scales: Floats, means: Floats
+) -> Scaling | KernelFunction:
+    """Scaling of a built-in kernel, or the user's function."""
+    if callable(kernel):
+        return kernel
+    if kernel == "rbf":
+        return Scaling.radial(groups, scales, means)
+    if kernel == "poly":
+        return Scaling.polynomial(groups, scales, degree)
+    return Scaling.linear(groups)
+
+
+class _ScaledCoder:
+    """Margins by the compiled kernels."""
+
+    def __init__(self, groups: Groups, values: Floats, coefficients: Floats, biases: Floats, scaling: Scaling) -> None:
+        self._basis = Basis(groups, scaling, values)
+        self._coefficients = self._basis.padded(coefficients)
+        self._biases = biases
+
+    def margins(self, rows: Floats, columns: Floats, out: Floats) -> bool:
+        """Write margins of a block; False where its columns have a NaN or infinity."""
+        if not self._basis.scaling.gather(rows, self._basis.groups, columns, tile=_TILE):
+            return False
+        self._basis.margins(columns, self._coefficients, self._biases, out, tile=_TILE)
+        return True
+
+
+class _CallableCoder:
+    """Margins by a kernel function that the user gave, group by group."""
+
+    def __init__(
+        self, groups: Groups, values: Floats, coefficients: Floats, biases: Floats, kernel: KernelFunction
+    ) -> None:
+        self._groups, self._values, self._kernel = groups, values, kernel
+        self._coefficients, self._biases = coefficients, biases
+
+    def margins(self, rows: Floats, columns: Floats, out: Floats) -> bool:
+        """Write margins of a block; False where it has a NaN or infinity."""
+        if not np.isfinite(rows).all():
+            return False
+        np.take(rows, self._groups.columns, axis=1, out=columns)
+        for p in range(len(self._groups)):
+            own = self._groups.own(p)
+            left = np.ascontiguousarray(columns[:, own])
+            K = call_kernel(self._kernel, left, np.ascontiguousarray(self._values[:, own]), p)
+            sums = np.einsum("ij,j->i", K, self._coefficients[p], dtype=np.float64)  # row by row, in any block
+            out[:, p] = sums - self._biases[p]
+        return True
