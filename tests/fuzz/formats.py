@@ -20,7 +20,8 @@ from projbank.evaluate.data import DataSet
 from projbank.evaluate.results import ResultFile, read_results
 from projbank.features.extract import Outputs, extract
 from projbank.features.extractor import build_extractor
-from projbank.features.media import MediaError, decode_image
+from projbank.features.media import MediaError
+from projbank.features.photos import read_photo
 from projbank.features.readers import open_source
 from projbank.features.update import Previous
 from projbank.npyfile import add_note, open_npy
@@ -210,7 +211,7 @@ def _features(folder):
     coded = {suffix: cv2.imencode(suffix, pictures[0])[1].tobytes() for suffix in suffixes}
 
     def decode(path):
-        return decode_image(path.read_bytes(), path.name)
+        return read_photo(path.read_bytes(), path.name).image
 
     for suffix, content in coded.items():
         yield Format(f"picture {suffix}", content, decode, checked=False, suffix=suffix)
@@ -244,7 +245,7 @@ def _read_zip(path):
     found = []
     for item in source.items:
         try:
-            found.append(decode_image(source.read(item), item.file).shape)
+            found.append(read_photo(source.read(item), item.file).image.shape)
         except MediaError as error:
             found.append(str(error))
     return [len(found)]
