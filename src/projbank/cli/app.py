@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from projbank.cli import bank, demo, evaluate, features, info, reproduce, search
+from projbank.cli import album, bank, demo, evaluate, features, find, info, reproduce, search
 from projbank.progress import plain
 
 app = typer.Typer(
@@ -49,6 +49,8 @@ _commands: dict[str, Callable[..., None]] = {
     "reproduce": reproduce.reproduce,
     "report": reproduce.report,
     "info": info.info,
+    "album": album.album,
+    "find": find.find,
 }
 for _name, _command in _commands.items():
     app.command(_name)(_interruptible(_command))

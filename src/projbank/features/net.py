@@ -38,7 +38,7 @@ class ConvMaps:
 
     media = "image"
     colour = True
-    max_side = 320
+    max_side: int | None = 320
     """Photos are read at this size or smaller, then squeezed into the net's square."""
     n_dims_ = 320 * (SIDE // 32) ** 2
 

@@ -11,6 +11,7 @@ from projbank.features.exif import UPRIGHT, jpeg_segments, orientation, upright
 from projbank.features.image_size import image_size
 from projbank.features.media import MAX_PIXELS, MediaError, check_size, shrink
 
+HEIC_EXTRA = "projbank[heic]"
 _HEIF_BRANDS = frozenset((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"))
 
 
@@ -84,7 +85,7 @@ def _read_heif(data: bytes, name: str, side: int | None, colour: bool, max_pixel
     try:
         import pillow_heif
     except ImportError:
-        raise MediaError(f'{name}: HEIC needs more packages: pip install "projbank[heic]".') from None
+        raise MediaError(f'{name}: HEIC needs more packages: pip install "{HEIC_EXTRA}".') from None
     try:
         heif: Any = pillow_heif.open_heif(data, convert_hdr_to_8bit=True)
         width, height = heif.size

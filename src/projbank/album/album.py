@@ -1,0 +1,249 @@
+"""The album: a folder of photos that can be searched by a picture."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.album import describe
+from projbank.album.search import Codes, values_of
+from projbank.album.store import AlbumError, File, Store
+from projbank.album.update import Report, Update, Updater
+from projbank.features.coder import MediaCoder
+from projbank.features.media import MAX_PIXELS
+from projbank.features.photos import read_photo
+from projbank.files import input_file
+from projbank.locks import locked
+from projbank.models.file import load
+from projbank.params import check_choice, check_int
+
+FOLDER = ".projbank"
+INDEX = "album.sqlite"
+DESCRIBERS = ("auto", "sift", "net")
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A photo that was found."""
+
+    path: str
+    """Path from the album's folder, with slashes."""
+    score: float
+    """How alike it is: 1 is the same, 0 unrelated."""
+    content: int
+    """Number of its content; copies have the same."""
+
+
+class Album:
+    """A folder of photos that can be searched by a picture.
+
+    What it needs is kept in the folder `.projbank` inside; no other file is ever changed.
+
+    Parameters
+    ----------
+    folder : where the photos are
+    describer : {"auto", "sift", "net"}
+        What photos are described by, when the album learns. "auto": EfficientNet-lite0 where the extra `photos` is
+        installed, otherwise dense SIFT and Fisher vectors; an album that has learnt before keeps to its own.
+    n_bits : int
+        Bits of a code, then.
+    n_jobs : int or None
+        Processes and threads; None is one per core.
+    verbose : int
+        1 shows progress bars on a terminal.
+
+    Examples
+    --------
+    >>> import projbank
+    >>> album = projbank.Album("~/Photos")       # doctest: +SKIP
+    >>> album.update().photos                    # doctest: +SKIP
+    3000
+    >>> album.find("beach.jpg", k=2)             # doctest: +SKIP
+    [Hit(path='2019/coast.jpg', score=0.61, content=17), Hit(path='sea.jpg', score=0.55, content=203)]
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        describer: str = "auto",
+        n_bits: int = 1024,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.root = Path(folder).expanduser()
+        if not self.root.exists():
+            raise FileNotFoundError(f"{self.root}: no such folder.")
+        if not self.root.is_dir():
+            raise NotADirectoryError(f"{self.root}: is a file, not a folder of photos.")
+        self.describer = check_choice(self, "describer", describer, DESCRIBERS)
+        self.n_bits = check_int(self, "n_bits", n_bits, 8, 1 << 14)
+        self.n_jobs, self.verbose = n_jobs, verbose
+        self.folder = self.root / FOLDER
+        self._store: Store | None = None
+        self._codes: Codes | None = None
+        self._coder: tuple[str, MediaCoder] | None = None
+        self.busy = threading.RLock()
+
+    @property
+    def store(self) -> Store:
+        """The album's tables; AlbumError where there is no album yet."""
+        if self._store is None:
+            self._store = Store(self.folder / INDEX)
+        return self._store
+
+    def close(self) -> None:
+        """Close the album's files."""
+        if self._store is not None:
+            self._store.close()
+        self._store = self._codes = None
+
+    def update(self, *, relearn: bool = False, report: Report | None = None) -> Update:
+        """Make the album, or bring it up to date: only what is new or changed is described.
+
+        A run that was cut off goes on where it stopped. BlockingIOError where another process is at it.
+
+        Parameters
+        ----------
+        relearn : learn codebook and bank anew; the album answers by the old ones until all photos are coded
+        report : gets the course of the work: stage, steps done, steps in all
+        """
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise type(error)(f"cannot write {self.folder}: {error.strerror or error}") from error
+        busy = f"{self.root}: another process is updating this album; wait until it has ended."
+        with locked(self.folder / "lock", busy):
+            store = Store(self.folder / INDEX, create=True)
+            try:
+                settings = (self.describer, self.n_bits, self.n_jobs, self.verbose, report)
+                return Updater(self.root, self.folder, store, *settings).run(relearn=relearn)
+            finally:
+                store.close()
+
+    def find(self, pictures: Any, k: int = 12, *, min_similarity: float = -1.0, include_self: bool = True) -> list[Hit]:
+        """Find the photos that are most like a picture, or like all of several.
+
+        Files that have changed or gone since the last update are left out. A picture whose very bytes are in the album
+        comes first, with score 1.
+
+        Parameters
+        ----------
+        pictures : path, bytes of a picture file, or a list of these
+        k : number of photos
+        min_similarity : least score, from -1 to 1
+        include_self : whether photos with the very bytes of a picture count
+        """
+        k = check_int("Album.find", "k", k, 1)
+        several = pictures if isinstance(pictures, list | tuple) else [pictures]
+        if not several:
+            raise ValueError("Album.find needs at least one picture. Got none.")
+        data = [_bytes_of(picture) for picture in several]
+        with self.busy:
+            codes, coder = self._current()
+            vectors = np.stack([self._vector(coder, one, _name_of(at)) for one, at in zip(data, several, strict=True)])
+            same = {self.store.content_id(describe.digest(one)) for one in data} - {None}
+            return self._hits(codes, values_of(coder, vectors), k, min_similarity, same, include_self)
+
+    def like(self, content: int, k: int = 12, *, min_similarity: float = -1.0, include_self: bool = False) -> list[Hit]:
+        """Find the photos that are most like one of the album, by the number of its content; nothing is described."""
+        with self.busy:
+            codes, _ = self._current(coder=False)
+            row = int(np.searchsorted(codes.ids, content))
+            if row == len(codes.ids) or codes.ids[row] != content:
+                raise KeyError(content)
+            bits = np.unpackbits(codes.index.codes[row], bitorder="little")[: codes.model.n_bits]
+            return self._hits(
+                codes, (2 * bits.astype(np.float32) - 1)[None], k, min_similarity, {content}, include_self
+            )
+
+    def is_current(self, file: File) -> bool:
+        """Whether a file is still as it was when it was looked at last."""
+        try:
+            status = os.stat(self.root / file.path)
+        except OSError:
+            return False
+        return (status.st_size, status.st_mtime_ns) == file[1:]
+
+    def current_files(self, content: int) -> list[File]:
+        """Files of a content that are still as they were."""
+        with self.busy:
+            return [file for file in self.store.files_of(content) if self.is_current(file)]
+
+    def codes(self) -> Codes:
+        """The codes at this moment; AlbumError where there are none yet."""
+        with self.busy:
+            if self._codes is None or self._codes.state != self.store.changes():
+                self._codes = Codes.read(self.store)
+            if self._codes is None:
+                raise AlbumError(f"{self.root}: has learnt nothing yet; run: projbank album {self.root}")
+            return self._codes
+
+    def _current(self, *, coder: bool = True) -> tuple[Codes, Any]:
+        """Codes and the coder that made them; the file of a coder that was replaced meanwhile is gone."""
+        for last in (False, True):
+            codes = self.codes()
+            name = codes.model.file
+            if not coder or (self._coder is not None and self._coder[0] == name):
+                break
+            try:
+                self._coder = name, load(self.folder / name)
+            except FileNotFoundError:
+                if last:
+                    raise
+                self._codes = None
+        if not coder:
+            return codes, None
+        name, made = self._coder  # type: ignore[misc]  # the loop has set it
+        if made.identity() != codes.model.identity:
+            raise AlbumError(
+                f"{self.folder / name}: is {made.identity()}, but the codes are of {codes.model.identity}."
+            )
+        return codes, made
+
+    def _vector(self, coder: MediaCoder, data: bytes, name: str) -> NDArray[np.float32]:
+        describer = coder.describer
+        photo = read_photo(data, name, describer.max_side, colour=describer.colour, max_pixels=MAX_PIXELS)
+        return describer.vector(photo.image)
+
+    def _hits(
+        self,
+        codes: Codes,
+        values: NDArray[np.float32],
+        k: int,
+        least: float,
+        same: set[Any],
+        include_self: bool,
+    ) -> list[Hit]:
+        """Files of the nearest contents, as many as are asked for and still there; the very same come first."""
+        hits: list[Hit] = []
+        wanted = k + len(same)
+        while True:
+            nearest = [pair for pair in codes.nearest(values, wanted) if pair[0] not in same]
+            ranked = [(number, 1.0) for number in sorted(same)] * include_self + nearest
+            hits = [
+                Hit(file.path, score, number)
+                for number, score in ranked
+                if score >= least
+                for file in self.current_files(number)
+            ]
+            if len(hits) >= k or wanted >= len(codes.ids) or (nearest and nearest[-1][1] < least):
+                return hits[:k]
+            wanted *= 4
+
+
+def _bytes_of(picture: Any) -> bytes:
+    if isinstance(picture, bytes | bytearray | memoryview):
+        return bytes(picture)
+    with open(input_file(Path(picture).expanduser(), "picture"), "rb") as file:
+        return file.read()
+
+
+def _name_of(picture: Any) -> str:
+    return "the picture" if isinstance(picture, bytes | bytearray | memoryview) else str(picture)

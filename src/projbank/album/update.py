@@ -1,0 +1,227 @@
+"""Bringing an album up to date: look at the folder, learn if there is nothing learnt yet, describe what is new.
+
+The order of the steps makes any moment a good one to be killed at. A content is written with its code and its file in
+one transaction; contents are forgotten last, so that moved files find theirs; a new model answers once all is coded.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from projbank.album import describe
+from projbank.album.learn import MOST, NAMES, learn
+from projbank.album.scan import look_at
+from projbank.album.store import OK, AlbumError, Content, File, Model, Store
+from projbank.features.coder import MediaCoder
+from projbank.features.processes import Processes
+from projbank.models.file import load
+from projbank.progress import progress
+from projbank.threads import thread_count
+
+FEW = 12
+"""So many photos are described at once by this process; more are worth the start of others."""
+AT_ONCE = 64
+"""Photos of one transaction."""
+OUTGROWN = 4
+"""An album of so many times the photos that its codes were learnt from wants to learn again."""
+
+Report = Callable[[str, int, int], None]
+"""Gets a stage of the work, steps done and steps in all."""
+
+
+@dataclass
+class Update:
+    """What an update did."""
+
+    photos: int = 0
+    described: int = 0
+    copied: int = 0
+    """Files that are new but whose contents were known: moved, copied or only touched."""
+    gone: int = 0
+    describer: str = ""
+    n_bits: int = 0
+    learnt_from: int = 0
+    relearnt: bool = False
+    others: Counter[str] = field(default_factory=Counter)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    outgrown: bool = False
+
+
+@dataclass
+class Updater:
+    """One update of an album.
+
+    Parameters
+    ----------
+    root : the folder of photos
+    folder : where the album keeps its files
+    store : its tables, open for writing
+    describer : "auto", "sift" or "net", for an album that has learnt nothing yet
+    n_bits : bits of a code, then
+    n_jobs : processes
+    verbose : whether to show progress bars
+    report : gets the course of the work
+    """
+
+    root: Path
+    folder: Path
+    store: Store
+    describer: str
+    n_bits: int
+    n_jobs: int | None = None
+    verbose: int = 0
+    report: Report | None = None
+
+    def run(self, *, relearn: bool = False) -> Update:
+        """Look at the folder, and do what there is to do."""
+        found = look_at(self.root)
+        self.store.see(found.files, found.problems)
+        done = Update(others=found.others)
+        done.gone = self.store.forget_gone()
+        if _can_read_heic():
+            self.store.forget_lacking()
+        model = self.store.model()
+        if model is not None:
+            coder = self._coder(model)
+            self._add_new(model, coder, done)
+            self._code_all(model, coder, done)
+            self.store.forget_unused()  # before a new model codes what no file has
+        unfinished = self.store.unfinished()
+        if unfinished is None and (relearn or model is None) and found.files:
+            unfinished = self._learn(found.files, done)
+        if unfinished is not None:
+            done.relearnt = model is not None
+            coder = self._coder(unfinished)
+            if model is None:
+                self.store.put("current", unfinished.version)  # there is no other to answer meanwhile
+                self._add_new(unfinished, coder, done)
+            self._code_all(unfinished, coder, done)
+            for file in self.store.answer_by(unfinished):
+                (self.folder / file).unlink(missing_ok=True)
+        self.store.forget_unused()
+        return self._summary(done)
+
+    def _summary(self, done: Update) -> Update:
+        model = self.store.model()
+        done.photos, done.problems = self.store.count(), self.store.problems()
+        if model is not None:
+            done.describer, done.n_bits, done.learnt_from = model.describer, model.n_bits, model.learnt_from
+            done.outgrown = done.photos >= OUTGROWN * model.learnt_from and model.learnt_from < MOST
+        return done
+
+    def _coder(self, model: Model) -> MediaCoder:
+        coder: MediaCoder = load(self.folder / model.file)
+        return coder
+
+    def _learn(self, files: list[File], done: Update) -> Model:
+        """Learn from a sample; the contents that are described on the way are added with their codes."""
+        version = self.store.next_version()
+        paths = [file.path for file in files]
+        before = self.store.model()
+        describer = NAMES[before.describer] if before and self.describer == "auto" else self.describer
+        learnt = learn(self.root, paths, describer, self.n_bits, self.n_jobs, self._stage)
+        if learnt is None:
+            raise AlbumError(
+                f"{self.root}: none of its {len(files)} photos can be described: damaged, or without texture."
+            )
+        name = f"model-{version}.safetensors"
+        learnt.coder.save(self.folder / name)
+        model = Model(version, name, learnt.coder.identity(), learnt.name, learnt.coder.n_bits_, len(learnt.described))
+        codes = learnt.coder.bank.transform(learnt.vectors)
+        stamps = {file.path: file for file in files}
+        rows = [
+            (stamps[path], content, code.tobytes())
+            for (path, content), code in zip(learnt.described, codes, strict=True)
+        ]
+        with self.store.transaction():
+            self.store.add_model(model)
+            self.store.add(version, rows)
+        done.described += len(rows)
+        return model
+
+    def _add_new(self, model: Model, coder: MediaCoder, done: Update) -> None:
+        """Take in files that are new or changed; contents that are known keep their codes."""
+        changed = self.store.changed()
+        fresh, copies = self._split(changed)
+        self.store.add_copies(copies)
+        done.copied += len(copies)
+        rows: list[tuple[File, Content, bytes | None]] = []
+        for file, result in self._described(coder, fresh):
+            if result.content is None:
+                self.store.add_problem(file.path, result.reason)
+                continue
+            done.described += result.content.state == OK
+            rows.append((file, result.content, None if result.array is None else result.array.tobytes()))
+            if len(rows) == AT_ONCE:
+                self.store.add(model.version, rows)
+                rows.clear()
+        self.store.add(model.version, rows)
+
+    def _split(self, changed: list[File]) -> tuple[list[File], list[tuple[File, int]]]:
+        """Tell new contents from known ones; only files as long as a known content need to be hashed for that."""
+        sizes = self.store.known_sizes()
+        maybe = [file for file in changed if file.size in sizes]
+        known = []
+        for file, digest in zip(maybe, self._hashes(maybe), strict=True):
+            number = None if digest is None else self.store.content_id(digest)
+            if number is not None:
+                known.append((file, number))
+        paths = {file.path for file, _ in known}
+        return [file for file in changed if file.path not in paths], known
+
+    def _code_all(self, model: Model, coder: MediaCoder, done: Update) -> None:
+        """Code the contents that a model has not coded yet."""
+        files = self.store.without_code(model.version)
+        rows: list[tuple[None, Content, bytes | None]] = []
+        for _, result in self._described(coder, files):
+            if result.content is None or result.array is None or self.store.content_id(result.content.hash) is None:
+                continue  # it has changed meanwhile: the next update sees that
+            rows.append((None, result.content, result.array.tobytes()))
+            done.described += 1
+            if len(rows) == AT_ONCE:
+                self.store.add(model.version, rows)
+                rows.clear()
+        self.store.add(model.version, rows)
+
+    def _hashes(self, files: list[File]) -> Iterable[bytes | None]:
+        task = describe.Task(self.root, None)
+        return (describe.only_hash(task, file.path) for file in files)
+
+    def _described(self, coder: MediaCoder, files: list[File]) -> Iterator[tuple[File, describe.Result]]:
+        """Describe and code files, in order."""
+        if not files:
+            return
+        n_jobs = 1 if len(files) <= FEW else min(thread_count(self.n_jobs), len(files))
+        with (
+            self._stage("describing", len(files)) as advance,
+            Processes(describe.Task(self.root, coder), n_jobs) as processes,
+        ):
+            for file, result in zip(files, processes.run(describe.code, ((file.path,) for file in files)), strict=True):
+                yield file, result
+                advance(1)
+
+    @contextmanager
+    def _stage(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
+        """Show the course of a stage on the terminal, and tell it to who listens."""
+        counter = itertools.count(1)
+        if self.report:
+            self.report(title, 0, total)
+        with progress(title, total, self.verbose if total else 0) as show:
+
+            def advance(steps: int) -> None:
+                show(steps)
+                if self.report:
+                    self.report(title, next(counter), total)
+
+            yield advance
+
+
+def _can_read_heic() -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec("pillow_heif") is not None

@@ -1,0 +1,93 @@
+"""`projbank album` and `projbank find`."""
+
+import json
+import shutil
+
+import cv2
+import pytest
+
+from tests.album.photos import folder_of, write_scene
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return folder_of(tmp_path_factory.mktemp("album") / "photos", 12)
+
+
+@pytest.fixture
+def root(projbank, made, tmp_path):
+    if not (made / ".projbank").exists():
+        assert projbank("album", made, "--describer", "sift", "--bits", 128, "-j", 1)[0] == 0
+    shutil.copytree(made, tmp_path / "photos")
+    return tmp_path / "photos"
+
+
+def test_two_commands_from_photos_to_an_answer(projbank, tmp_path):
+    root = folder_of(tmp_path / "photos", 12)
+    (root / "bad.jpg").write_bytes(b"bad")
+    (root / "film.mov").touch()
+    code, out, err = projbank("album", root, "--describer", "sift", "-j", 1)
+    assert (code, err) == (0, "")
+    assert "12 photos, codes of 1024 bits (dense SIFT, Fisher vectors)" in out
+    assert "12 described" in out
+    assert "not photos: 1 .mov" in out
+    assert "bad.jpg: can't be decoded as an image." in out
+    query = root / "0" / "000.jpg"
+    code, out, err = projbank("find", root, query, "-k", 3)
+    assert (code, err) == (0, "")
+    lines = [line.split() for line in out.splitlines()]
+    assert len(lines) == 3
+    assert lines[0] == ["1.0000", str(query)]
+
+
+def test_a_second_run_says_what_changed(projbank, root):
+    code, out, _ = projbank("album", root)
+    assert code == 0
+    assert "nothing has changed" in out
+    write_scene(root / "new.jpg", 300)
+    (root / "0" / "000.jpg").rename(root / "moved.jpg")
+    code, out, _ = projbank("album", root)
+    assert "1 described, 1 moved or copied, 1 gone" in out
+
+
+def test_json_and_least_similarity(projbank, root):
+    query = root / "0" / "000.jpg"
+    code, out, _ = projbank("find", root, query, "-k", 12, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found[0] == {"path": str(query), "score": 1.0}
+    assert len(found) == 12
+    code, out, _ = projbank("find", root, query, "--json", "--min-similarity", 0.999)
+    assert [one["path"] for one in json.loads(out)] == [str(query)]
+
+
+def test_a_contact_sheet(projbank, root, tmp_path):
+    code, _, err = projbank("find", root, root / "0" / "000.jpg", "-k", 5, "--picture", tmp_path / "hits.png")
+    assert (code, err) == (0, "")
+    sheet = cv2.imread(str(tmp_path / "hits.png"))
+    assert sheet.shape[1] > sheet.shape[0] > 200
+    assert sheet.std() > 20
+    for name in ("0/003.jpg", "0/new.txt"):
+        code, _, err = projbank("find", root, root / "0" / "000.jpg", "--picture", root / name)
+        assert code == 2
+        assert err.startswith("projbank: error: cannot write")
+        assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("find", "{}/0", "{}/0/000.jpg"), "is no album yet; make it with: projbank album"),
+        (("find", "{}", "{}/nowhere.jpg"), "no such file"),
+        (("find", "{}", "{}/0/000.jpg", "-k", "0"), "'k' parameter"),
+        (("find", "{}/nowhere", "{}/0/000.jpg"), "no such folder"),
+        (("album", "{}/0/000.jpg"), "is a file, not a folder"),
+        (("album", "{}", "--bits", "3"), "'n_bits' parameter"),
+    ],
+)
+def test_bad_input_is_one_line(projbank, root, words, message):
+    code, _, err = projbank(*(word.format(root) for word in words))
+    assert code == 2
+    assert err.startswith("projbank: error: ")
+    assert err.count("\n") == 1
+    assert message in err
