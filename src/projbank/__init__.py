@@ -6,15 +6,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from projbank.album import Album
     from projbank.bank import ProjectionBank
     from projbank.kernel_bank import KernelProjectionBank
     from projbank.models.file import ModelFileError, load
     from projbank.search import HammingIndex
 
 __version__ = "0.1.0"
-__all__ = ["HammingIndex", "KernelProjectionBank", "ModelFileError", "ProjectionBank", "load"]
+__all__ = ["Album", "HammingIndex", "KernelProjectionBank", "ModelFileError", "ProjectionBank", "load"]
 
 _PLACES = {
+    "Album": "album",
     "HammingIndex": "search",
     "KernelProjectionBank": "kernel_bank",
     "ModelFileError": "models.file",
