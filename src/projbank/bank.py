@@ -34,9 +34,10 @@ class ProjectionBank(ModelCoder):
         How weights are learnt. "paper": BPB of Liu, Yu and Shao (ICCV 2015), each bit for itself by the pair hinge.
         "joint": all weights together, so that similarities of codes follow those of the data. "random": random signs,
         where "joint" starts; to see what learning is worth.
-    grouping : {"auto", "learnt", "kmeans", "random", "contiguous"} or array of int
+    grouping : {"auto", "learnt", "kmeans", "kmeans-equal", "random", "contiguous"} or array of int
         Which dimensions share a bit; an array gives each dimension's group, 0 to n_bits - 1, shape (D,), or its r
-        groups, shape (r, D). "auto": "learnt" for the joint solver, k-means for the paper's, else random. "learnt": a
+        groups, shape (r, D). "auto": "learnt" for the joint solver, k-means for the paper's, else random.
+        "kmeans-equal": k-means with groups of equal size. "learnt": a
         dimension joins a bit that it can serve well, and may move to others while weights are learnt (joint solver;
         random groups where there are fewer than 64 vectors to learn from). The names "soft", "soft-kmeans",
         "soft-random" and "soft-learnt" of earlier versions are the groupings with `n_assign` 2.

@@ -50,7 +50,7 @@ class KernelProjectionBank(ModelCoder):
         coding costs `n_landmarks` kernels for each bit instead of `n_basis`. None: the paper's form.
     landmark_width : float
         Width of the landmarks' RBF kernels, in units of sigma; above 1 where sigma is narrow.
-    grouping : {"auto", "kmeans", "random", "contiguous"} or array of int
+    grouping : {"auto", "kmeans", "kmeans-equal", "random", "contiguous"} or array of int
         Which dimensions share a bit, as for `ProjectionBank`. "auto": k-means, as in the paper.
     n_assign : int or "auto"
         Groups that each dimension serves; "auto" is 1.

@@ -32,7 +32,7 @@ def cases():
     X, few = vectors(), {"n_neighbors": 12, "max_iter": 6, "kmeans_iter": 4}
     labels = np.random.default_rng(2).permutation(np.arange(300) % N_BITS)
     groupings = {
-        "paper": ["auto", "random", "contiguous", "soft-kmeans", "soft-random"],
+        "paper": ["auto", "kmeans-equal", "random", "contiguous", "soft-kmeans", "soft-random"],
         "joint": ["auto", "soft-learnt", "random", "contiguous", "kmeans", "soft-random", "soft-kmeans"],
         "random": ["auto", "contiguous", "soft-random", "kmeans"],
     }

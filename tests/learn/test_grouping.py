@@ -196,3 +196,46 @@ def test_bad_soft_labels_are_named():
         check_labels(np.array([[0, 1, 2, 0], [1, 2, 2, 1]]), 4, 3)
     with pytest.raises(ValueError, match=r"or r of them, shape \(r, 4\)"):
         check_labels(np.zeros((2, 5), int), 4, 3)
+
+
+@pytest.mark.parametrize("n_assign", [1, 2, 3])
+@pytest.mark.parametrize(("n_features", "n_bits"), [(7, 7), (61, 7), (100, 99), (65, 4), (20, 20)])
+def test_equal_kmeans_groups_differ_by_one_place_at_most(n_features, n_bits, n_assign):
+    X = np.random.default_rng(1).standard_normal((30, n_features)).astype(np.float32)
+    X[:, : n_features // 2] = 0  # many equal dimensions, which one group cannot hold
+    labels = group_dimensions("kmeans-equal", as_rows(X), n_bits, np.random.default_rng(2), n_assign=n_assign)
+    if n_assign == 1:
+        sizes = sizes_of(labels, n_bits)
+        assert sizes.max() - sizes.min() <= 1
+    else:
+        check_soft(labels, n_assign, n_features, n_bits)
+
+
+def test_equal_kmeans_finds_dimensions_that_move_together():
+    rng = np.random.default_rng(3)
+    causes = rng.standard_normal((50, 4))
+    owner = rng.permutation(np.arange(48) % 4)
+    X = (causes[:, owner] + 0.05 * rng.standard_normal((50, 48))).astype(np.float32)
+    found = [group_dimensions("kmeans-equal", as_rows(X), 4, np.random.default_rng(seed)) for seed in range(8)]
+    labels = min(found, key=lambda labels: sum(X[:, labels == g].var(axis=1).sum() for g in range(4)))
+    assert len({(a, b) for a, b in zip(owner, labels, strict=True)}) == 4
+
+
+def test_equal_kmeans_groups_lie_closer_together_than_random_ones():
+    rng = np.random.default_rng(5)
+    X = (rng.standard_normal((40, 6)) @ rng.gamma(0.3, 1, (6, 300))).astype(np.float32)
+
+    def spread(labels):
+        return sum(X[:, labels == g].var(axis=1).sum() * np.sum(labels == g) for g in range(30))
+
+    kinds = ("kmeans", "kmeans-equal", "random")
+    plain, equal, drawn = (spread(group_dimensions(k, as_rows(X), 30, np.random.default_rng(6))) for k in kinds)
+    assert plain < equal < drawn / 2
+
+
+def test_equal_kmeans_does_not_depend_on_threads():
+    X = np.random.default_rng(4).standard_normal((700, 300)).astype(np.float32)
+    first, second = (
+        group_dimensions("kmeans-equal", as_rows(X), 40, np.random.default_rng(5), n_threads=t) for t in (1, 2)
+    )
+    np.testing.assert_array_equal(first, second)

@@ -356,6 +356,7 @@ def test_banks_are_projection_banks():
     params = {"n_neighbors": 5, "max_iter": 3}
     banks = {
         "bpb": {"solver": "paper", "grouping": "kmeans"},
+        "bpb-equal": {"solver": "paper", "grouping": "kmeans-equal"},
         "randst+bpb": {"solver": "paper", "grouping": "random"},
         "joint": {"solver": "joint"},
     }

@@ -15,7 +15,7 @@ from projbank.evaluate.runner import Experiment, Rules, run
 from projbank.learn.memo import Memo
 from projbank.methods import METHODS
 from projbank.methods.nearest import search
-from projbank.metrics import precision_at_k, recall_at_k
+from projbank.metrics import mean_average_precision, precision_at_k, precision_recall, recall_at_k
 from projbank.params import check_int
 from projbank.rows.source import row_blocks
 
@@ -143,13 +143,20 @@ class Retrieval(SplitExperiment):
     ----------
     ks : results that count; by default 50 and 100 with labels, 10 and 50 without
     asymmetric : also search with real-valued queries where codes are binary
+    whole : also rank the whole gallery by labels: mean average precision, and the area under precision against recall
     name : what the cells are measured for; others are as in `SplitExperiment`
     """
 
     def __init__(
-        self, *args: Any, ks: Sequence[int] = (), asymmetric: bool = False, name: str = "retrieval", **settings: Any
+        self,
+        *args: Any,
+        ks: Sequence[int] = (),
+        asymmetric: bool = False,
+        whole: bool = False,
+        name: str = "retrieval",
+        **settings: Any,
     ) -> None:
-        self.name, self.asymmetric, self.ks = name, asymmetric, ks
+        self.name, self.asymmetric, self.whole, self.ks = name, asymmetric, whole, ks
         super().__init__(*args, **settings)
 
     def protocol(self) -> Record:
@@ -168,21 +175,36 @@ class Retrieval(SplitExperiment):
         if key["method"] == ORIGINAL:
             width = self.queries.shape[1]
             sizes = {"distance": "l2", "bits": 32 * width, "code_bytes": 4 * width, "model_bytes": 0}
-            ids = self.rank_floats(max(self.ks))
-            return sizes | {"training_seconds": 0.0, "coding_seconds": 0.0, self.headline: self._judge(ids)}
+            ids = self.rank_floats(self._depth)
+            times = {"training_seconds": 0.0, "coding_seconds": 0.0}
+            return sizes | times | {self.headline: self._judge(ids)} | self._judge_whole(ids)
         method, training = self.fit(key)
         codes, coding = self.code_gallery(method)
         record = sizes_of(method) | {"training_seconds": training, "coding_seconds": coding}
-        found = search(method, self.queries, codes, max(self.ks), n_jobs=self.n_jobs)
-        record[self.headline] = self._judge(found[1])
+        found = search(method, self.queries, codes, self._depth, n_jobs=self.n_jobs)
+        record |= {self.headline: self._judge(found[1])} | self._judge_whole(found[1], found[0])
         if self.asymmetric and method.distance == "hamming":
             found = search(method, self.queries, codes, max(self.ks), asymmetric=True, n_jobs=self.n_jobs)
             record["asymmetric"] = self._judge(found[1])
         return record
 
     def is_complete(self, record: Record) -> bool:
-        """Whether asymmetric scores are there, if they were asked for."""
-        return not (self.asymmetric and record["distance"] == "hamming" and "asymmetric" not in record)
+        """Whether asymmetric scores and those of the whole gallery are there, if they were asked for."""
+        binary = record["distance"] == "hamming"
+        return not (self.asymmetric and binary and "asymmetric" not in record) and ("map" in record or not self.whole)
+
+    @property
+    def _depth(self) -> int:
+        return len(self.split.gallery) if self.whole else max(self.ks)
+
+    def _judge_whole(self, ids: NDArray[np.int64], distances: NDArray[Any] | None = None) -> Record:
+        """Mean average precision, where equal distances count as one place, and area under the curve."""
+        if not self.whole:
+            return {}
+        labels = np.asarray(self.data.labels)
+        gallery, queries = labels[self.split.gallery], labels[self.split.queries]
+        area = precision_recall(ids, gallery, queries).area
+        return {"map": mean_average_precision(ids, gallery, queries, distances), "area": area}
 
     def _judge(self, ids: NDArray[np.int64]) -> dict[str, float]:
         """Score after each k, by k as text (as JSON has it)."""

@@ -6,6 +6,7 @@ A grouping is a label per dimension, (D,), or r different ones where every dimen
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from projbank.blas import blas_threads, faiss_threads, kmeans
@@ -16,13 +17,20 @@ from projbank.progress import say
 from projbank.rows.source import RowSource
 from projbank.threads import run_each, split_rows
 
+_CANDIDATES = 32
+"""Nearest centres with room that a dimension asks in one round of filling equal groups."""
+_ROUNDS = 4
+"""Times that centres move to the means of equal groups and these are filled again."""
+
 SKETCH = 512
 """Numbers that stand for a dimension in k-means where there are more samples than that."""
 
-GROUPINGS = ("kmeans", "random", "contiguous")
+GROUPINGS = ("kmeans", "kmeans-equal", "random", "contiguous")
 """Names that every learner knows, beside "auto"."""
 OLD_GROUPINGS = ("soft", "soft-kmeans", "soft-random")
 """Names of 0.1.0 for groupings in which a dimension serves 2 bits."""
+
+Floats = NDArray[np.float32]
 
 
 def resolve_grouping(
@@ -118,7 +126,8 @@ def group_dimensions(
         return np.arange(n_features, dtype=np.int32)
     else:
         points = sketch_dimensions(rows, rng, n_threads=n_threads)
-        labels = kmeans_labels(
+        label = equal_labels if grouping == "kmeans-equal" else kmeans_labels
+        labels = label(
             points,
             n_bits,
             rng,
@@ -211,7 +220,7 @@ def sketch_dimensions(rows: RowSource, rng: np.random.Generator, *, n_threads: i
 
 
 def kmeans_labels(
-    points: NDArray[np.float32],
+    points: Floats,
     n_groups: int,
     rng: np.random.Generator,
     *,
@@ -226,14 +235,109 @@ def kmeans_labels(
     """
     import faiss
 
-    if n_groups >= len(points):
-        centers = points
-    else:
-        seed = int(rng.integers(1, 2**31))
-        centers = kmeans(points, n_groups, seed, n_iter, n_jobs=n_threads, verbose=verbose >= 2)
+    centers = _centers(points, n_groups, rng, n_iter, n_threads, verbose)
     with faiss_threads(n_threads):
         _, nearest = faiss.knn(points, centers, n_assign)
     return fill_empty_groups(np.ascontiguousarray(nearest.T, np.int32), n_groups, points)
+
+
+def _centers(
+    points: Floats, n_groups: int, rng: np.random.Generator, n_iter: int, n_threads: int, verbose: int
+) -> Floats:
+    if n_groups >= len(points):
+        return points
+    return kmeans(points, n_groups, int(rng.integers(1, 2**31)), n_iter, n_jobs=n_threads, verbose=verbose >= 2)
+
+
+def equal_labels(
+    points: Floats,
+    n_groups: int,
+    rng: np.random.Generator,
+    *,
+    n_assign: int = 1,
+    n_iter: int = 20,
+    n_threads: int = 1,
+    verbose: int = 0,
+) -> NDArray[np.int32]:
+    """K-means with groups of equal size, up to one place, (n_assign, n).
+
+    From the centres of k-means: a point asks the nearest centres that have room, and a centre takes the nearest points
+    that ask. Then centres move to the means of their groups, which are filled again, a few times.
+    """
+    n = len(points)
+    centers = _centers(points, n_groups, rng, n_iter, n_threads, verbose)
+    places = (np.arange(n_assign * n).reshape(n_assign, n) % n_groups).astype(np.int32)
+    rooms = [np.bincount(plane, minlength=n_groups) for plane in places]
+    labels = np.empty((0, n), np.int32)
+    if n_groups < n:
+        for _ in range(_ROUNDS):
+            first = _fill_nearest(points, centers, rooms[0], labels, rng, n_threads)
+            centers = sp.csr_array((np.ones(n, np.float32), first, np.arange(n + 1)), (n, n_groups)).T @ points
+            centers /= np.maximum(rooms[0], 1).astype(np.float32)[:, None]
+    for room in rooms:
+        plane = _fill_nearest(points, centers[:n_groups], room, labels, rng, n_threads)
+        labels = np.vstack([labels, plane[None]])
+    return separate_labels(labels, n_groups)
+
+
+def _fill_nearest(
+    points: Floats,
+    centers: Floats,
+    room: NDArray[np.int64],
+    taken: NDArray[np.int32],
+    rng: np.random.Generator,
+    n_threads: int,
+) -> NDArray[np.int32]:
+    """Give each point the nearest centre that has room, the nearest points first; none of its labels in `taken`."""
+    import faiss
+
+    labels, left = np.full(len(points), -1, np.int64), room.copy()
+    while True:
+        asking, open_groups = np.flatnonzero(labels < 0), np.flatnonzero(left[: len(centers)])
+        if not len(asking) or not len(open_groups):
+            break
+        with faiss_threads(n_threads):
+            asked = min(_CANDIDATES, len(open_groups))
+            distances, nearest = faiss.knn(points[asking], np.ascontiguousarray(centers[open_groups]), asked)
+        candidates = open_groups[nearest]
+        distances[(taken[:, asking, None] == candidates).any(axis=0)] = np.inf
+        found = fill_places(candidates, -distances, left)
+        if not (found >= 0).any():
+            break
+        labels[asking] = found
+        left -= np.bincount(found[found >= 0], minlength=len(room))
+    return fill_rest(labels, room, rng).astype(np.int32)
+
+
+def fill_places(candidates: NDArray[np.integer], scores: Floats, room: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give each row the best of its candidates that has room, -1 where none has; the best scores come first.
+
+    candidates, scores (n, c), -inf where a candidate may not be asked; room (n_groups,): places of each group.
+    """
+    labels = np.full(len(candidates), -1, np.int64)
+    room, scores = room.copy(), scores.copy()
+    asking = np.arange(len(candidates))
+    while len(asking):
+        best = scores[asking].argmax(axis=1)
+        score = scores[asking, best]
+        scores[asking, best] = -np.inf  # each is asked once
+        asks = score > -np.inf
+        asking, score = asking[asks], score[asks]
+        group = candidates[asking, best[asks]]
+        queue = np.lexsort((-score, group))
+        asking, group = asking[queue], group[queue]
+        accepted = np.arange(len(group)) - np.searchsorted(group, group) < room[group]
+        labels[asking[accepted]] = group[accepted]
+        room -= np.bincount(group[accepted], minlength=len(room))
+        asking = np.sort(asking[~accepted])
+    return labels
+
+
+def fill_rest(labels: NDArray[np.int64], room: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Give rows without a group (-1) any of the places that are left."""
+    left = room - np.bincount(labels[labels >= 0], minlength=len(room))
+    labels[labels < 0] = rng.permutation(np.repeat(np.arange(len(room)), left))
+    return labels
 
 
 def fill_empty_groups(labels: NDArray[np.int32], n_groups: int, points: NDArray[np.float32]) -> NDArray[np.int32]:

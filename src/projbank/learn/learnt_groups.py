@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from projbank.blas import blas_threads
 from projbank.kernels.groups import score_candidates
 from projbank.learn.adam import Adam
-from projbank.learn.grouping import separate_labels
+from projbank.learn.grouping import fill_places, fill_rest, separate_labels
 from projbank.learn.loss import batch_size, code_loss
 from projbank.learn.target import SimilarityTarget, product, standardise
 from projbank.rows.source import RowSource, row_blocks
@@ -90,40 +90,14 @@ def choose_groups(
 
         run_each(score, split_rows(n_features, _COLUMNS), n_threads)
         for earlier in labels[:plane]:
-            scores[candidates == earlier[:, None]] = -1
-        labels[plane] = _fill(candidates, scores, np.bincount(places[plane], minlength=n_bits), rng)
+            scores[candidates == earlier[:, None]] = -np.inf
+        room = np.bincount(places[plane], minlength=n_bits)
+        labels[plane] = fill_rest(fill_places(candidates, scores, room), room, rng)
     labels = separate_labels(labels, n_bits)
     for plane in range(n_assign):
         products = np.einsum("jc,cj->j", directions[labels[plane]], loadings)
         signs[plane] = np.where(products < 0, -1, 1)
     return labels, signs
-
-
-def _fill(
-    candidates: NDArray[np.int32], scores: Floats, room: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Give each row a group: its best candidate with room, or any place that is left in the end.
-
-    candidates, scores (D, c); room (n_bits,), D places in all.
-    """
-    labels = np.full(len(candidates), -1, np.int64)
-    room, scores = room.copy(), scores.copy()
-    asking = np.arange(len(candidates))
-    while len(asking):
-        best = scores[asking].argmax(axis=1)
-        score = scores[asking, best]
-        scores[asking, best] = -1  # each is asked once
-        asking, best, score = asking[score >= 0], best[score >= 0], score[score >= 0]
-        group = candidates[asking, best]
-        queue = np.lexsort((-score, group))
-        asking, group = asking[queue], group[queue]
-        accepted = np.arange(len(group)) - np.searchsorted(group, group) < room[group]
-        labels[asking[accepted]] = group[accepted]
-        room -= np.bincount(group[accepted], minlength=len(room))
-        asking = np.sort(asking[~accepted])
-    left = np.flatnonzero(labels < 0)
-    labels[left] = rng.permutation(np.repeat(np.arange(len(room)), room))
-    return labels
 
 
 def _embed(wanted: Floats, cosines: Floats, rng: np.random.Generator, n_threads: int) -> Floats:

@@ -29,6 +29,8 @@ _PLACES = {
     "bpb": "banks:BPB",
     "kbpb-poly": "banks:PolynomialKBPB",
     "kbpb-rbf": "banks:RadialKBPB",
+    "bpb-equal": "banks:EqualBPB",
+    "kbpb-rbf-equal": "banks:EqualKBPB",
     "joint": "banks:JointBank",
     "sign-select": "sign_select:SignSelect",
     "srht+sign": "srht:SRHT",

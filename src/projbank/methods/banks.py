@@ -28,6 +28,16 @@ def preset(name: str, base: type[ModelCoder], doc: str, **defaults: Any) -> Any:
 
 JointBank = preset("JointBank", ProjectionBank, "The joint bank: all weights learnt together.", solver="joint")
 BPB = preset("BPB", ProjectionBank, "The paper's bank: k-means groups and max-margin weights.", solver="paper")
+EqualBPB = preset(
+    "EqualBPB", ProjectionBank, "BPB on k-means groups of equal size.", solver="paper", grouping="kmeans-equal"
+)
 RandomBPB = preset("RandomBPB", ProjectionBank, "RandST+BPB: BPB on random groups.", solver="paper", grouping="random")
 PolynomialKBPB = preset("PolynomialKBPB", KernelProjectionBank, "KBPB with the polynomial kernel.", kernel="poly")
 RadialKBPB = preset("RadialKBPB", KernelProjectionBank, "KBPB with the RBF kernel.", kernel="rbf")
+EqualKBPB = preset(
+    "EqualKBPB",
+    KernelProjectionBank,
+    "KBPB with the RBF kernel on k-means groups of equal size.",
+    kernel="rbf",
+    grouping="kmeans-equal",
+)

@@ -23,10 +23,10 @@ BASIS_SIZES = (100, 250, 500, 1000, 1500)
 
 PAPER_METHODS = (
     *("pca", "pq", "pka", "rr+pq", "sign", "alpha0", "lsh", "sph", "bpbc", "cbe"),
-    *("kmeans+itq", "randst+bpb", "bpb", "kbpb-poly", "kbpb-rbf"),
+    *("kmeans+itq", "randst+bpb", "bpb", "bpb-equal", "kbpb-poly", "kbpb-rbf", "kbpb-rbf-equal"),
 )
 """Rows of the paper's tables, in its order."""
-BANKS = ("randst+bpb", "bpb", "kbpb-poly", "kbpb-rbf", "joint")
+BANKS = ("randst+bpb", "bpb", "bpb-equal", "kbpb-poly", "kbpb-rbf", "kbpb-rbf-equal", "joint")
 
 
 @dataclass(frozen=True)
