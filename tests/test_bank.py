@@ -121,7 +121,7 @@ def test_threads_do_not_change_the_bits(solver, standardize):
 
 
 def test_large_batches_are_coded_in_blocks_on_threads(monkeypatch):
-    monkeypatch.setattr(coding, "_SMALL", 0)
+    monkeypatch.setattr(coding, "SMALL", 0)
     X = data(1100, 8192, seed=3)
     bank = quick(64, solver="paper", grouping="random").fit(X[:50])
     whole = bank.set_params(n_jobs=1).transform(X)
@@ -135,8 +135,13 @@ def test_seeds(solver):
     first, same, other = (quick(solver=solver, random_state=seed).fit(X) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.weights_, same.weights_)
     assert not np.array_equal(first.labels_, other.labels_)
-    quick(solver=solver, random_state=None).fit(X)
-    quick(solver=solver, random_state=np.random.RandomState(0)).fit(X)
+    drawn = np.random.RandomState(0)
+    one, next_one = (quick(solver=solver, random_state=drawn).fit(X).labels_ for _ in range(2))
+    assert not np.array_equal(one, next_one)
+    again = quick(solver=solver, random_state=np.random.RandomState(0)).fit(X).labels_
+    np.testing.assert_array_equal(again, one)
+    unseeded = [quick(solver=solver, random_state=None).fit(X).labels_ for _ in range(2)]
+    assert not np.array_equal(*unseeded)
 
 
 def test_standardizing_equals_scaled_data():
@@ -197,7 +202,7 @@ def test_overflowing_sums_of_finite_values_are_no_error():
         ({"n_bits": "many"}, "Got 'many' instead"),
         ({"n_bits": 91}, "at most the number of features, 90"),
         ({"solver": "magic"}, "must be one of 'joint', 'paper', 'random'. Got 'magic'"),
-        ({"grouping": "magic"}, "'soft-random', 'soft-learnt'. Got 'magic'"),
+        ({"grouping": "magic"}, "'learnt', 'soft-learnt'. Got 'magic'"),
         ({"grouping": [0, 1]}, "shape (90,)"),
         ({"n_neighbors": 0}, "'n_neighbors' parameter of ProjectionBank must be an int in the range [1, inf). Got 0"),
         ({"lam": 0}, "'lam' parameter of ProjectionBank must be a float in the range (0.0, inf). Got 0"),
@@ -283,7 +288,11 @@ def test_it_stands_in_pipelines_and_searches():
     y = (X[:, :30].sum(axis=1) > 0).astype(int)
     pipeline = make_pipeline(quick(solver="paper"), KNeighborsClassifier(3, metric="hamming"))
     search = GridSearchCV(pipeline, {"projectionbank__lam": [0.1, 1.0], "projectionbank__n_bits": [8, 16]}, cv=2)
-    assert search.fit(X, y).best_score_ > 0
+    best = search.fit(X, y).best_estimator_
+    by_hand = clone(quick(solver="paper")).set_params(**best["projectionbank"].get_params()).fit(X)
+    np.testing.assert_array_equal(best["projectionbank"].transform(X), by_hand.transform(X))
+    assert search.cv_results_["mean_test_score"].shape == (4,)
+    assert search.best_score_ == search.cv_results_["mean_test_score"].max()
     assert clone(quick(lam=3)).lam == 3
 
 

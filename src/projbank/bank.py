@@ -7,15 +7,15 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from projbank.base import INITS, ModelCoder
+from projbank.base import INITS, ModelCoder, Place
 from projbank.params import check_choice, check_int, check_positive
 
 _SOLVERS = {
-    "joint": ("projbank.learn.joint:JointLearner", "projbank.models.bank:Bank"),
-    "paper": ("projbank.learn.paper:PaperLearner", "projbank.models.bank:Bank"),
-    "random": ("projbank.learn.random:RandomLearner", "projbank.models.bank:Bank"),
+    "joint": Place("projbank.learn.joint:JointLearner", "projbank.models.bank:Bank", ("learnt", "soft-learnt")),
+    "paper": Place("projbank.learn.paper:PaperLearner", "projbank.models.bank:Bank"),
+    "random": Place("projbank.learn.random:RandomLearner", "projbank.models.bank:Bank"),
 }
-"""Name of a solver to its learner and its kind of model."""
+"""Name of a solver to where its learner and its models stand."""
 
 
 class ProjectionBank(ModelCoder):
@@ -145,7 +145,7 @@ class ProjectionBank(ModelCoder):
         return self.model_.to_csr()
 
     @property
-    def _places(self) -> tuple[str, str]:
+    def _place(self) -> Place:
         return _SOLVERS[check_choice(self, "solver", self.solver, tuple(_SOLVERS))]
 
     def _check_parameters(self) -> None:

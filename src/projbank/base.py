@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -185,10 +185,42 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
         return code_bytes(self.n_bits_) if self.distance == "hamming" else self.n_bits_
 
 
+class Place(NamedTuple):
+    """Where a learner and its models stand, as "module:class"; imported when they are needed."""
+
+    learner: str
+    model: str
+    own_groupings: tuple[str, ...] = ()
+    """Groupings that this learner knows beside those that all know."""
+
+    @property
+    def groupings(self) -> tuple[str, ...]:
+        """Names that the parameter `grouping` may have; "soft..." are those of earlier versions."""
+        return (
+            "auto",
+            "kmeans",
+            "kmeans-equal",
+            "random",
+            "contiguous",
+            "soft",
+            "soft-kmeans",
+            "soft-random",
+            *self.own_groupings,
+        )
+
+    def learner_class(self) -> Any:
+        """Import the class of the learner."""
+        return _imported(self.learner)
+
+    def model_class(self) -> Any:
+        """Import the class of the models."""
+        return _imported(self.model)
+
+
 class ModelCoder(RowCoder):
     """An estimator that picks a learner, whose model does the coding.
 
-    A subclass says by `_places` where learner and model stand, and has the parameters of its learners.
+    A subclass says by `_place` where learner and model stand, and has the parameters of its learners.
     """
 
     model_: Model
@@ -212,18 +244,18 @@ class ModelCoder(RowCoder):
 
     @property
     @abstractmethod
-    def _places(self) -> tuple[str, str]:
-        """Module and class of the learner, and of its models."""
+    def _place(self) -> Place:
+        """Where the learner and its models stand."""
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if isinstance(self.grouping, str):
-            check_choice(self, "grouping", self.grouping, _class_at(self._places[0]).groupings)
+            check_choice(self, "grouping", self.grouping, self._place.groupings)
         if self.n_assign != "auto":
             check_int(self, "n_assign", self.n_assign, 1)
 
     def _learn(self, rows: RowSource, n_bits: int, seed: int) -> None:
-        learner = _class_at(self._places[0]).of(self.get_params(deep=False))
+        learner = self._place.learner_class().of(self.get_params(deep=False))
         self._adopt(learner.learn(rows, n_bits, self._run(seed)))
         if len(self.loss_curve_):
             say(f"loss: {_sample(self.loss_curve_)}", self.verbose)
@@ -246,11 +278,11 @@ class ModelCoder(RowCoder):
 
     @property
     def _saved_arrays(self) -> tuple[str, ...]:  # type: ignore[override]
-        return tuple(f"{name}_" for name in _class_at(self._places[1]).names)
+        return tuple(f"{name}_" for name in self._place.model_class().names)
 
     def _check_loaded(self) -> None:
         arrays = {name.removesuffix("_"): getattr(self, name) for name in self._saved_arrays}
-        model = _class_at(self._places[1]).of_arrays(arrays, self.get_params(deep=False))
+        model = self._place.model_class().of_arrays(arrays, self.get_params(deep=False))
         planes = int(model.group_sizes.sum()) // model.n_features
         if self.n_assign not in ("auto", planes):  # files of 0.1.0: the parameter counted for "soft-" groupings only
             self.n_assign = "auto"
@@ -259,8 +291,7 @@ class ModelCoder(RowCoder):
         self._adopt(model)
 
 
-def _class_at(place: str) -> Any:
-    """Import a class from "module:name" when it is needed."""
+def _imported(place: str) -> Any:
     module, name = place.split(":")
     return getattr(importlib.import_module(module), name)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from projbank.base import INITS, ModelCoder
+from projbank.base import INITS, ModelCoder, Place
 from projbank.params import check_choice, check_int, check_positive, reject
 
 if TYPE_CHECKING:
@@ -169,8 +169,8 @@ class KernelProjectionBank(ModelCoder):
         return few
 
     @property
-    def _places(self) -> tuple[str, str]:
-        return "projbank.learn.mercer:MercerLearner", "projbank.models.mercer_bank:MercerBank"
+    def _place(self) -> Place:
+        return Place("projbank.learn.mercer:MercerLearner", "projbank.models.mercer_bank:MercerBank")
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

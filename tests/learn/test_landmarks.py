@@ -35,7 +35,7 @@ def test_regression_is_scikit_learn_s_ridge():
     K = rng.random((60, 9)).astype(np.float32)
     g = rng.standard_normal(60) + 2
     coefficients, bias = landmarks.regress(K, g)
-    alpha = landmarks._RIDGE * ((K - K.mean(axis=0)) ** 2).sum() / 9
+    alpha = landmarks.RIDGE * ((K - K.mean(axis=0)) ** 2).sum() / 9
     peer = Ridge(alpha=alpha).fit(K, g)
     np.testing.assert_allclose(coefficients, peer.coef_, rtol=1e-3, atol=1e-5)
     assert bias == pytest.approx(-peer.intercept_, rel=1e-3)
@@ -45,7 +45,7 @@ def test_regression_is_scikit_learn_s_ridge():
 
 @pytest.mark.parametrize("degree", [0, 2])
 def test_as_many_landmarks_as_samples_give_the_bank_itself(degree, monkeypatch):
-    monkeypatch.setattr(landmarks, "_RIDGE", 1e-9)
+    monkeypatch.setattr(landmarks, "RIDGE", 1e-9)
     rng = np.random.default_rng(1)
     X = rng.standard_normal((25, 12)).astype(np.float32)
     groups = Groups(np.array([0, 5, 9, 14]), np.r_[0:5, 3:7, 7:12].astype(np.int32))  # groups may overlap

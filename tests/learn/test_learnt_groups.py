@@ -120,7 +120,7 @@ def test_held_back_vectors_do_not_shape_the_groups(monkeypatch):
 def test_a_target_that_is_not_kept_and_a_sample_give_groups_too(monkeypatch):
     X = clustered(np.random.default_rng(6), 300, 90)
     monkeypatch.setattr(target, "KEPT", 10)
-    monkeypatch.setattr(groups, "_SAMPLE_BYTES", 4 * 90 * 100)
+    monkeypatch.setattr(groups, "SAMPLE_BYTES", 4 * 90 * 100)
     labels, _ = learnt(X, n_bits=9)
     np.testing.assert_array_equal(np.bincount(labels[0]), [10] * 9)
 

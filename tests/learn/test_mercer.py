@@ -124,6 +124,6 @@ def test_the_result_does_not_depend_on_threads_nor_much_on_tiles(monkeypatch):
     expected = kernel.learn(X, groups, graph, form, **DEFAULTS, n_threads=1)
     for array, other in zip(expected, kernel.learn(X, groups, graph, form, **DEFAULTS, n_threads=3), strict=True):
         np.testing.assert_array_equal(array, other)
-    monkeypatch.setattr(kernel, "_TILE_BYTES", 4 * 50 * 50 * 5)  # narrower tiles draw other random numbers
+    monkeypatch.setattr(kernel, "TILE_BYTES", 4 * 50 * 50 * 5)  # narrower tiles draw other random numbers
     narrow = kernel.learn(X, groups, graph, form, **DEFAULTS)
     assert narrow[2][:, -1].mean() == pytest.approx(expected[2][:, -1].mean(), abs=3e-3)

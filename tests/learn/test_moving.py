@@ -56,8 +56,8 @@ def literal_move(bank, rows, slopes, means, deviations, share, fewest):
     ("n_bits", "n_features", "n_assign"), [(5, 61, None), (1, 9, None), (7, 40, 3), (30, 60, None)]
 )
 def test_moves_agree_with_the_literal_ones(n_bits, n_features, n_assign, n_threads, monkeypatch):
-    monkeypatch.setattr(moving, "_SHARE", (0.5, 0.5))
-    monkeypatch.setattr(moving, "_COLUMNS", 7)
+    monkeypatch.setattr(moving, "SHARE", (0.5, 0.5))
+    monkeypatch.setattr(moving, "COLUMNS", 7)
     rng = np.random.default_rng(n_bits)
     rows = rng.standard_normal((12, n_features)).astype(np.float32) * rng.uniform(0.5, 2, n_features).astype(np.float32)
     rows[:, 3] = 2
@@ -138,6 +138,6 @@ def test_moving_helps_digits_that_were_not_learnt_from(monkeypatch):
         return np.mean(digits[900:][nearest_neighbors(as_rows(bits), 20)] == digits[900:, None])
 
     moved = [precision(seed) for seed in range(3)]
-    monkeypatch.setattr(moving, "_LAST", (0.0, 0.0))
+    monkeypatch.setattr(moving, "LAST", (0.0, 0.0))
     stayed = [precision(seed) for seed in range(3)]
     assert np.mean(moved) > np.mean(stayed)

@@ -13,9 +13,9 @@ from tests.reference.paper import pseudo_labels
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Tiles of 20 rows and 8 columns, so that even small data needs many pairs of them."""
-    monkeypatch.setattr(neighbors, "_TILE", 20)
-    monkeypatch.setattr(neighbors, "_COLUMNS", 8)
-    monkeypatch.setattr(neighbors, "_STRIP", 7)
+    monkeypatch.setattr(neighbors, "TILE", 20)
+    monkeypatch.setattr(neighbors, "COLUMNS", 8)
+    monkeypatch.setattr(neighbors, "STRIP", 7)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -112,7 +112,7 @@ def test_the_result_does_not_depend_on_threads_or_chunks(monkeypatch, tmp_path):
     labels = group_dimensions("random", as_rows(X), 37, np.random.default_rng(0))
     expected = fit(X, labels, n_threads=1)
     np.save(tmp_path / "x.npy", X)
-    monkeypatch.setattr(paper, "_CHUNK_BYTES", 4 * 90 * 50)
+    monkeypatch.setattr(paper, "CHUNK_BYTES", 4 * 90 * 50)
     for data, n_threads in ((X, 2), (np.load(tmp_path / "x.npy", mmap_mode="r"), 3)):
         for array, other in zip(expected, fit(data, labels, n_threads=n_threads), strict=True):
             np.testing.assert_array_equal(array, other)

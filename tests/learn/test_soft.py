@@ -133,7 +133,7 @@ def test_blocks_and_threads_do_not_change_the_codes(monkeypatch):
     X = data(300, 4096, seed=3)
     bank = quick(64, solver="paper").fit(X[:50])
     whole = bank.set_params(n_jobs=1).transform(X)
-    monkeypatch.setattr(coding, "_SMALL", 0)
+    monkeypatch.setattr(coding, "SMALL", 0)
     np.testing.assert_array_equal(bank.set_params(n_jobs=3).transform(X), whole)
 
 
@@ -180,7 +180,7 @@ def test_the_first_bad_value_is_named():
         ({"grouping": np.zeros((2, 90), int)}, "Group 1 has no dimension"),
         ({"grouping": np.tile(np.arange(90) % 5, (2, 1))}, "Feature 0 is twice in one"),
         ({"grouping": "contiguous", "n_assign": 2}, 'must be 1 or "auto" for contiguous groups. Got 2'),
-        ({"grouping": "hard-ish"}, "'soft-random', 'soft-learnt'. Got 'hard-ish'"),
+        ({"grouping": "hard-ish"}, "'learnt', 'soft-learnt'. Got 'hard-ish'"),
     ],
 )
 def test_bad_parameters_are_named(params, words):

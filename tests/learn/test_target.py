@@ -81,7 +81,7 @@ def test_long_vectors_are_folded(monkeypatch):
     ids = np.arange(60)
     expected = SimilarityTarget(as_rows(rows.block(0, 60)), rows.fold(means), 7)
     exact = SimilarityTarget(as_rows(X), means, 7)
-    monkeypatch.setattr(target, "_DIMENSIONS", 20)
+    monkeypatch.setattr(target, "DIMENSIONS", 20)
     found = SimilarityTarget(as_rows(X), means, 7)
     np.testing.assert_array_equal(found.of(ids, X), expected.of(ids, None))
     np.testing.assert_array_equal(found.cosines(ids, X), expected.cosines(ids, None))

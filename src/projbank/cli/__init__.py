@@ -1,4 +1,4 @@
-"""The command line: one module per family of commands, all registered in `app`."""
+"""The command line: one module per family of commands, imported when it is asked for."""
 
 import sys
 from typing import Any
@@ -18,7 +18,7 @@ def main() -> None:
 
 def __getattr__(name: str) -> Any:
     if name == "app":
-        from projbank.cli.app import app
+        from projbank.cli.app import build
 
-        return app
+        return build()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

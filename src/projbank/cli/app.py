@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import io
 import os
 import sys
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
 
 import typer
 
-from projbank.cli import album, bank, demo, evaluate, features, find, info, reproduce, search
 from projbank.progress import plain
 
-app = typer.Typer(
-    name="projbank",
-    help="Very long vectors to medium-length binary codes: fit a projection bank, encode, look, search.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+_START, _PHOTOS, _CODES, _MEASURE = "First steps", "Photos", "Vectors, codes, neighbours", "Measurements"
+_COMMANDS = {
+    "demo": ("demo:demo", _START),
+    "info": ("info:info", _START),
+    "album": ("album:album", _PHOTOS),
+    "find": ("find:find", _PHOTOS),
+    "features": ("features:features", _CODES),
+    "fit": ("bank:fit", _CODES),
+    "encode": ("bank:encode", _CODES),
+    "index": ("search:index", _CODES),
+    "search": ("search:search", _CODES),
+    "evaluate": ("evaluate:evaluate", _MEASURE),
+    "reproduce": ("reproduce:reproduce", _MEASURE),
+    "report": ("reproduce:report", _MEASURE),
+}
+"""Name of a command to its module here, its function, and its place in the map of commands."""
 
 
 def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
@@ -38,22 +47,37 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-_commands: dict[str, Callable[..., None]] = {
-    "demo": demo.demo,
-    "fit": bank.fit,
-    "encode": bank.encode,
-    "features": features.features,
-    "index": search.index,
-    "search": search.search,
-    "evaluate": evaluate.evaluate,
-    "reproduce": reproduce.reproduce,
-    "report": reproduce.report,
-    "info": info.info,
-    "album": album.album,
-    "find": find.find,
-}
-for _name, _command in _commands.items():
-    app.command(_name)(_interruptible(_command))
+def build(names: Iterable[str] = tuple(_COMMANDS)) -> typer.Typer:
+    """Build the application with some of its commands, whose modules are imported here."""
+    app = typer.Typer(
+        name="projbank",
+        help="Very long vectors to medium-length binary codes: fit a projection bank, encode, look, search.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_version)
+    for name in names:
+        (module, function), panel = _COMMANDS[name][0].split(":"), _COMMANDS[name][1]
+        command = getattr(importlib.import_module(f"projbank.cli.{module}"), function)
+        app.command(name, rich_help_panel=panel)(_interruptible(command))
+    return app
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from projbank import __version__
+
+        print(f"projbank {__version__}")
+        raise typer.Exit
+
+
+def _version(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Very long vectors to medium-length binary codes: fit a projection bank, encode, look, search."""
 
 
 def run() -> None:
@@ -63,7 +87,8 @@ def run() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names of files need not be Unicode
     try:
-        app(prog_name="projbank")
+        first = sys.argv[1] if len(sys.argv) > 1 else ""
+        build([first] if first in _COMMANDS else _COMMANDS)(prog_name="projbank")
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader of the pipe has gone
         sys.exit(141)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-_NEIGHBORS = 3
+NEIGHBORS = 3
 
 Ids = NDArray[np.int64]
 
@@ -32,7 +32,7 @@ class NeighborBatches:
 
     def draw(self, size: int) -> Ids:
         """`size` ascending ids; an edge leads into the batch by its weight, among those of a vector."""
-        first = self._rng.choice(self._free, size // (1 + _NEIGHBORS), replace=False)
+        first = self._rng.choice(self._free, size // (1 + NEIGHBORS), replace=False)
         chosen = np.union1d(first, self._neighbors(first))
         others = self._rng.choice(self._free, size, replace=False)
         others = others[~np.isin(others, chosen)]
@@ -46,4 +46,4 @@ class NeighborBatches:
         own, ends, weights = own[usable], edges.indices[usable], edges.data[usable]
         order = np.lexsort((self._rng.standard_exponential(len(own)) / weights, own))
         rank = np.arange(len(own)) - np.searchsorted(own, own)  # own ascends, before and after ordering
-        return ends[order[rank < _NEIGHBORS]]
+        return ends[order[rank < NEIGHBORS]]

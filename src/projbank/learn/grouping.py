@@ -26,9 +26,7 @@ SKETCH = 512
 """Numbers that stand for a dimension in k-means where there are more samples than that."""
 
 GROUPINGS = ("kmeans", "kmeans-equal", "random", "contiguous")
-"""Names that every learner knows, beside "auto"."""
-OLD_GROUPINGS = ("soft", "soft-kmeans", "soft-random")
-"""Names of 0.1.0 for groupings in which a dimension serves 2 bits."""
+"""Names that every learner knows, beside "auto"; "soft-" before one is 0.1.0's name for `n_assign` 2."""
 
 Floats = NDArray[np.float32]
 

@@ -16,14 +16,13 @@ when their true codes stop following their target better.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from projbank.kernels.encode import transposed_product, transposed_rows
 from projbank.learn.descent import descend, hold_back
-from projbank.learn.grouping import GROUPINGS, OLD_GROUPINGS, group_rows, resolve_grouping, say_groups
+from projbank.learn.grouping import group_rows, resolve_grouping, say_groups
 from projbank.learn.learnt_groups import FEWEST, learn_groups
 from projbank.learn.loss import batch_size
 from projbank.learn.moving import Mover
@@ -46,8 +45,6 @@ Floats = NDArray[np.float32]
 @dataclass(frozen=True)
 class JointLearner(FromParameters):
     """Learns all weights of a bank together; parameters as those of `ProjectionBank`."""
-
-    groupings: ClassVar[tuple[str, ...]] = ("auto", "learnt", *GROUPINGS, *OLD_GROUPINGS, "soft-learnt")
 
     grouping: str | ArrayLike
     n_assign: int | str

@@ -21,7 +21,7 @@ from projbank.progress import progress
 from projbank.threads import run_all, split_rows
 
 _KMEANS_ITER = 10
-_RIDGE = 1e-4
+RIDGE = 1e-4
 """Ridge, in units of the mean squared length of the landmarks' kernels."""
 _GROUPS = 16
 
@@ -74,7 +74,7 @@ def regress(K: Floats, g: NDArray[np.floating]) -> tuple[NDArray[np.float64], fl
     size = float(np.trace(gram)) / len(gram)
     if size <= 0:
         return np.zeros(len(gram)), -level
-    gram[np.diag_indices_from(gram)] += _RIDGE * size
+    gram[np.diag_indices_from(gram)] += RIDGE * size
     coefficients = np.linalg.solve(gram, centered.T @ (g - level))
     return coefficients, float(means @ coefficients) - level
 

@@ -24,13 +24,18 @@ from projbank.threads import run_each, split_rows
 FEWEST = 64
 """Training vectors below which there is nothing to learn groups from."""
 
-_SAMPLES = 4096
-_SAMPLE_BYTES = 1 << 29
+_SAMPLES, SAMPLE_BYTES = 4096, 1 << 29
+"""Training vectors that groups are learnt from, and their bytes where they are held."""
 _COMPONENTS = 64
+"""Eigenvectors of the target."""
 _RIDGE = 1.0
+"""Ridge of their regression on x, in units of the mean squared length of a vector."""
 _STEPS, _RATE = 100, 0.03
+"""Steps of Adam for the directions of the bits."""
 _CANDIDATES = (128, 16)
+"""Bits that a dimension looks at, over all its groups, and at least for each."""
 _COLUMNS = 4096
+"""Dimensions that a thread takes together."""
 
 Floats = NDArray[np.float32]
 
@@ -55,7 +60,7 @@ def learn_groups(
     n_bits, n_assign : groups, and groups that a dimension serves
     """
     rng = np.random.default_rng(seed)
-    most = _SAMPLES if target.kept else min(_SAMPLES, max(FEWEST, _SAMPLE_BYTES // (4 * rows.shape[1])))
+    most = _SAMPLES if target.kept else min(_SAMPLES, max(FEWEST, SAMPLE_BYTES // (4 * rows.shape[1])))
     if len(ids) > most:
         ids = np.sort(rng.choice(ids, most, replace=False))
     with blas_threads():

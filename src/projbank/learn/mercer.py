@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from projbank.kernels.mercer_groups import center_matrix, mean_neighbor_distance, multiply_symmetric
 from projbank.kernels.pairs import GROUPS
-from projbank.learn.grouping import GROUPINGS, OLD_GROUPINGS, group_rows, resolve_grouping
+from projbank.learn.grouping import group_rows, resolve_grouping
 from projbank.learn.landmarks import with_landmarks
 from projbank.learn.neighbors import neighbor_graph
 from projbank.learn.paper import TILE, PairHinge, descend, trimmed
@@ -36,7 +36,7 @@ from projbank.progress import progress
 from projbank.rows.source import RowSource
 from projbank.threads import run_all, run_each, split_rows
 
-_TILE_BYTES = 256 << 20
+TILE_BYTES = 256 << 20
 """Kernel matrices that a thread holds at a time."""
 
 Floats = NDArray[np.float32]
@@ -118,8 +118,6 @@ class KernelHinge(PairHinge):
 @dataclass(frozen=True)
 class MercerLearner(FromParameters):
     """Learns each bit for itself on basis samples; parameters as those of `KernelProjectionBank`."""
-
-    groupings: ClassVar[tuple[str, ...]] = ("auto", *GROUPINGS, *OLD_GROUPINGS)
 
     kernel: str | KernelFunction
     n_basis: int
@@ -289,7 +287,7 @@ def learn(
     coefficients = np.empty((n_groups, n_samples), np.float32)
     biases = np.empty(n_groups, np.float32)
     curves = np.empty((n_groups, max_iter + 1))
-    tile = int(np.clip(_TILE_BYTES // (4 * n_samples**2), 1, TILE))
+    tile = int(np.clip(TILE_BYTES // (4 * n_samples**2), 1, TILE))
     memory = threading.local()  # each thread fills the same matrices again: new ones cost as much as their content
 
     def solve(p: int, q: int) -> int:

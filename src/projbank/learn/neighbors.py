@@ -15,10 +15,10 @@ from projbank.progress import progress
 from projbank.rows.source import RowSource
 from projbank.threads import run_each, split_rows
 
-_TILE = 4096
+TILE = 4096
 """Rows that are multiplied with as many others in one go."""
-_COLUMNS = 4096
-_STRIP = 512
+COLUMNS = 4096
+STRIP = 512
 """Columns that are read at a time, and rows of a tile that one thread multiplies with them."""
 
 
@@ -56,7 +56,7 @@ def nearest_neighbors(
     ids = np.full((n_rows, n_neighbors), np.iinfo(np.int64).max, np.int64)
     origin = np.zeros(n_features, np.float32) if center is None else center.astype(np.float32)
     scale = _scale(rows, origin) if directions else np.float32(1)
-    tiles = split_rows(n_rows, _TILE)
+    tiles = split_rows(n_rows, TILE)
     pairs = [(some, others) for i, some in enumerate(tiles) for others in tiles[i:]]
 
     def offer(dots: NDArray[np.float32], squares: list[NDArray[np.float64]], start: int, first: int) -> None:
@@ -68,9 +68,9 @@ def nearest_neighbors(
                 dots[low:high], squares[0][low:high], squares[1], start + low, first, distances[own], ids[own]
             )
 
-        run_each(merge, split_rows(len(dots), _STRIP), n_threads)
+        run_each(merge, split_rows(len(dots), STRIP), n_threads)
 
-    n_ranges = len(split_rows(n_features, _COLUMNS))
+    n_ranges = len(split_rows(n_features, COLUMNS))
     with (
         blas_threads(),
         progress("nearest neighbours", len(pairs) * n_ranges, verbose) as advance,
@@ -102,7 +102,7 @@ def _inner_products(
     """Inner products of the centred and scaled rows of two ranges, and the squared lengths of the rows of each."""
     sides = [some] if some == others else [some, others]
     lengths = [stop - start for start, stop in sides]
-    buffers = [np.empty(length * min(_COLUMNS, rows.shape[1]), np.float32) for length in lengths]
+    buffers = [np.empty(length * min(COLUMNS, rows.shape[1]), np.float32) for length in lengths]
     squares = [np.zeros(length) for length in lengths]
     dots = np.zeros((lengths[0], lengths[-1]), np.float32)
 
@@ -119,19 +119,19 @@ def _inner_products(
         else:
             dots[low:high] += strip @ right.T
 
-    for columns in split_rows(rows.shape[1], _COLUMNS):
+    for columns in split_rows(rows.shape[1], COLUMNS):
         width = columns[1] - columns[0]
         panels = [
             buffer[: length * width].reshape(length, width) for buffer, length in zip(buffers, lengths, strict=True)
         ]
         for side, panel in enumerate(panels):
-            reads = [(side, columns, panel, *strip) for strip in split_rows(len(panel), _STRIP)]
+            reads = [(side, columns, panel, *strip) for strip in split_rows(len(panel), STRIP)]
             run_each(read, reads, n_threads)
-        products = [(panels[0], panels[-1], *strip) for strip in split_rows(len(dots), _STRIP)]
+        products = [(panels[0], panels[-1], *strip) for strip in split_rows(len(dots), STRIP)]
         run_each(multiply, products, n_threads)
         advance(1)
     if len(sides) == 1:
-        for low, high in split_rows(len(dots), _STRIP):
+        for low, high in split_rows(len(dots), STRIP):
             dots[high:, low:high] = dots[low:high, high:].T
     return dots, [squares[0], squares[-1]]
 

@@ -12,14 +12,14 @@ inverse of the loss's curvature in w and in b. That changes neither L nor its mi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from projbank.kernels.pairs import GROUPS, gather_columns, pair_hinge, project_groups, project_slopes
-from projbank.learn.grouping import GROUPINGS, OLD_GROUPINGS, group_rows, resolve_grouping
+from projbank.learn.grouping import group_rows, resolve_grouping
 from projbank.learn.neighbors import neighbor_graph
 from projbank.learn.run import FromParameters, Run, lowered
 from projbank.models.bank import Bank
@@ -28,7 +28,7 @@ from projbank.rows.source import RowSource
 from projbank.rows.views import RepeatedRows, ScaledRows, unit_scale
 from projbank.threads import run_all, run_each, split_rows
 
-_CHUNK_BYTES = 1 << 30
+CHUNK_BYTES = 1 << 30
 TILE = 4 * GROUPS
 """Groups learnt together: enough that lots stay full while groups stop one by one."""
 
@@ -146,8 +146,6 @@ class PairHinge:
 @dataclass(frozen=True)
 class PaperLearner(FromParameters):
     """Learns each bit for itself by the pair hinge; parameters as those of `ProjectionBank`."""
-
-    groupings: ClassVar[tuple[str, ...]] = ("auto", *GROUPINGS, *OLD_GROUPINGS)
 
     grouping: str | ArrayLike
     n_assign: int | str
@@ -352,7 +350,7 @@ def _chunks(starts: NDArray[np.int64], n_bits: int, n_samples: int) -> list[list
     size = np.inf
     for p, q in split_rows(n_bits, TILE):
         tile_bytes = 4 * n_samples * (starts[q] - starts[p])
-        if size + tile_bytes > _CHUNK_BYTES:
+        if size + tile_bytes > CHUNK_BYTES:
             chunks.append([])
             size = 0
         chunks[-1].append((p, q))

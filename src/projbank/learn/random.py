@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from projbank.learn.grouping import GROUPINGS, OLD_GROUPINGS, group_rows, resolve_grouping
+from projbank.learn.grouping import group_rows, resolve_grouping
 from projbank.learn.joint import LearntBank, groups_for_sparse, random_signs
 from projbank.learn.run import FromParameters, Run
 from projbank.models.bank import Bank
@@ -19,8 +18,6 @@ from projbank.rows.views import ScaledRows, unit_scale
 @dataclass(frozen=True)
 class RandomLearner(FromParameters):
     """Draws a bank; parameters as those of `ProjectionBank`."""
-
-    groupings: ClassVar[tuple[str, ...]] = ("auto", *GROUPINGS, *OLD_GROUPINGS)
 
     grouping: str | ArrayLike
     n_assign: int | str

@@ -21,7 +21,7 @@ KEPT = 8_192
 
 _COSINE_SHARE = np.float32(0.1)
 _DECAY = 6.0
-_DIMENSIONS = 32_768
+DIMENSIONS = 32_768
 """Longer vectors are folded to so many dimensions before cosines are taken: the error is .006, about."""
 LARGE = 1 << 26
 """Multiplications from which a product is worth starting threads for."""
@@ -46,8 +46,8 @@ class SimilarityTarget:
         n_samples = rows.shape[0]
         cosines = np.empty((n_samples, n_samples), np.float32) if n_samples <= KEPT else None
         near, center = rows, means
-        if rows.shape[1] > _DIMENSIONS:
-            near = folded = FoldedRows(rows, _DIMENSIONS)
+        if rows.shape[1] > DIMENSIONS:
+            near = folded = FoldedRows(rows, DIMENSIONS)
             center = folded.fold(means)
         ids = nearest_neighbors(
             near, n_neighbors, center, directions=True, gram=cosines, n_threads=n_threads, verbose=verbose

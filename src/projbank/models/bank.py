@@ -18,7 +18,7 @@ from projbank.rows.source import BLOCK_BYTES, RowSource, row_blocks
 
 _READ_BYTES = 128 << 20
 """Bytes of a mapped file that all threads together look at before its memory is let go."""
-_SMALL = 1 << 24
+SMALL = 1 << 24
 """Numbers below which rows are coded at once: starting threads would cost more than it wins."""
 
 
@@ -101,7 +101,7 @@ def write_bank(
     """Write codes (`out` of uint8) or margins (float32); labels and weights (r D,), dimension after dimension."""
     kernel = code_rows if out.dtype == np.uint8 else margin_rows
     n_rows, n_features = rows.shape
-    if n_rows * n_features <= _SMALL:
+    if n_rows * n_features <= SMALL:
         bounds = [(0, n_rows)]
     else:
         share = 4 * n_rows * n_features // (2 * n_threads)  # two blocks for each thread, so that none waits long
