@@ -21,30 +21,7 @@ from projbank.methods import METHODS, search
 from projbank.models.file import CLASSES, ModelFileError
 from tests.methods.data import vectors
 
-NAMES = [
-    "pca",
-    "rr",
-    "pq",
-    "rr+pq",
-    "pka",
-    "sign",
-    "alpha0",
-    "lsh",
-    "sph",
-    "bpbc",
-    "cbe",
-    "cbe-rand",
-    "itq",
-    "kmeans+itq",
-    "randst+bpb",
-    "bpb",
-    "kbpb-poly",
-    "kbpb-rbf",
-    "joint",
-    "sign-select",
-    "srht+sign",
-    "rabitq",
-]
+NAMES = list(METHODS)
 QUICK = {"max_iter": 3, "n_neighbors": 5, "kmeans_iter": 3}
 DENSE = ["pca", "rr", "lsh", "sph", "itq", "kmeans+itq", "bpbc"]
 BINARY = [name for name in NAMES if METHODS[name].distance == "hamming"]
@@ -127,7 +104,8 @@ def test_projections_depend_on_the_place_of_a_row_by_no_more_than_rounding(name)
 
 
 def test_the_registry():
-    assert list(METHODS) == NAMES
+    named = "pca rr pq rr+pq pka sign alpha0 lsh sph bpbc cbe cbe-rand itq kmeans+itq randst+bpb bpb kbpb-poly kbpb-rbf"
+    assert set(named.split()) <= set(METHODS)  # those of the paper
     for cls in METHODS.values():
         assert CLASSES[cls.__name__] == cls.__module__
         assert cls.distance in ("hamming", "l2", "adc")

@@ -45,6 +45,8 @@ CLASSES = {
     "KMeansITQ": "projbank.methods.kmeans_itq",
     "RandomBPB": "projbank.methods.banks",
     "BPB": "projbank.methods.banks",
+    "EqualBPB": "projbank.methods.banks",
+    "EqualKBPB": "projbank.methods.banks",
     "PolynomialKBPB": "projbank.methods.banks",
     "RadialKBPB": "projbank.methods.banks",
     "JointBank": "projbank.methods.banks",
