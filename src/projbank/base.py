@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
@@ -21,6 +22,7 @@ from projbank.models.model import Model
 from projbank.params import check_choice, check_int
 from projbank.progress import say
 from projbank.rows.source import ArrayRows, RowSource, as_rows, reader_of
+from projbank.rows.sparse import checked
 from projbank.threads import thread_count
 
 INITS = ("leading", "equal", "random")
@@ -96,6 +98,8 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
     def write(self, X: Any, out: NDArray[Any]) -> None:
         """Write the codes (`out` of uint8) or margins (float32) of X into an array, e.g. a memory-mapped file."""
         rows = self._check_rows(X)
+        if not isinstance(out, np.ndarray) or not out.flags.writeable:
+            raise TypeError(f"The 'out' array must be a NumPy array that can be written. Got {type(out).__name__}.")
         kinds = {"hamming": "uint8 or float32", "l2": "float32", "adc": "uint8"}[self.distance]
         width = self.n_bits_ if out.dtype == np.float32 and self.distance != "l2" else self._n_features_out
         if str(out.dtype) not in kinds.split() or out.shape != (rows.shape[0], width):
@@ -157,6 +161,8 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
                 and not hasattr(self, "feature_names_in_")
             ):
                 return ArrayRows(X)
+        if sp.issparse(X):
+            X = checked(X)  # before anything converts it
         reader = reader_of(X)
         if reader is not None:
             rows = reader(X)

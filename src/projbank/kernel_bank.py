@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from projbank.models.mercer_bank import MercerBank
 
 KERNELS = ("rbf", "poly", "linear")
+MAX_DEGREE = 100
+"""Values of a polynomial kernel take one product per degree, and would leave float32 long before."""
 
 
 class KernelProjectionBank(ModelCoder):
@@ -177,7 +179,7 @@ class KernelProjectionBank(ModelCoder):
         if not callable(self.kernel):
             check_choice(self, "kernel", self.kernel, KERNELS)
         check_int(self, "n_basis", self.n_basis, 2)
-        check_int(self, "degree", self.degree, 1)
+        check_int(self, "degree", self.degree, 1, MAX_DEGREE)
         if not (isinstance(self.gamma, str) and self.gamma == "scale"):
             check_positive(self, "gamma", self.gamma)
         if not (isinstance(self.sigma, str) and self.sigma == "adaptive"):

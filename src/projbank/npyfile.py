@@ -135,13 +135,18 @@ def _read_layout(path: Path, file: IO[bytes]) -> Layout:
     ) as error:
         raise DamageError(f"{path}: damaged or unsupported .npy file ({error!s:.200}).") from error
     if dtype.hasobject or dtype.kind not in "biufcSU":
-        raise DamageError(f"{path}: a .npy file of {dtype!s:.80}; only numbers are read, no Python objects or records.")
+        raise DamageError(
+            f"{path}: damaged or unsupported .npy file ({dtype!s:.80}: only numbers are read, no objects or records)."
+        )
     if any(type(length) is not int or length < 0 for length in shape):
-        raise DamageError(f"{path}: damaged .npy file (shape {shape!s:.80}).")
+        raise DamageError(f"{path}: damaged or unsupported .npy file (shape {shape!s:.80}).")
     start = file.tell()
     stop = start + dtype.itemsize * math.prod(shape)
     if stop > size or max(shape, default=0) > 2**62:
-        raise DamageError(f"{path}: cut short or damaged: {size:,} bytes, but shape {shape!s:.80} needs {stop:,}.")
+        raise DamageError(
+            f"{path}: damaged or unsupported .npy file "
+            f"(cut short: shape {shape!s:.80} needs {stop:,} bytes, not {size:,})."
+        )
     return Layout(dtype, shape, fortran, start, stop)
 
 

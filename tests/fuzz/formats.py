@@ -25,7 +25,7 @@ from projbank.features.photos import read_photo
 from projbank.features.readers import open_source
 from projbank.features.update import Previous
 from projbank.npyfile import add_note, open_npy
-from projbank.rows.source import open_vectors
+from projbank.rows.files import open_vectors
 from projbank.tensorfile import read_tensors, write_tensors
 from tests.fuzz.mutate import lie, mutate
 

@@ -133,6 +133,7 @@ class FeatureExtractor(ListEstimator):
         extractor = cls(descriptor(**params["descriptor"]["params"]), None, max_side=params.get("max_side"))
         extractor.encoder_ = encoder._from_file(dict(params["encoder"]["params"]), arrays)
         extractor.encoder = clone(extractor.encoder_)
+        extractor.check()
         return extractor
 
     def settings(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import io
 import os
 import shutil
 import stat
+import struct
 import tempfile
 import unicodedata
 import zipfile
@@ -27,6 +28,8 @@ MAX_IMAGE_BYTES = 4 * MAX_PIXELS
 MAX_VIDEO_BYTES = 8 << 30
 """Larger files are not read: a small zip may expand without end."""
 BLOCK_BYTES = 1 << 20
+_ZIP_ERRORS = (NotImplementedError, UnicodeDecodeError, EOFError, IndexError, OverflowError, RuntimeError, struct.error)
+"""What zipfile raises on damaged directories beside its own error."""
 
 
 @dataclass(frozen=True)
@@ -164,12 +167,12 @@ def labelled_zip(path: Path) -> Source:
     try:
         with zipfile.ZipFile(path) as archive:
             infos = {info.filename: info for info in archive.infolist() if not info.is_dir()}
-            if len(infos) and (table := infos.get("labels.csv")) is not None:
+            if (table := infos.get("labels.csv")) is not None:
                 if table.file_size > MAX_IMAGE_BYTES:
                     raise ValueError(f"{path}: labels.csv is too large ({table.file_size} bytes).")
                 with _readable(path, "labels.csv"):
                     text = archive.read(table).decode("utf-8-sig")
-    except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError, EOFError) as error:
+    except (zipfile.BadZipFile, *_ZIP_ERRORS) as error:
         raise ValueError(f"{path}: not a zip file, or damaged ({error}).") from error
     for name in infos:
         check_name(path, name)

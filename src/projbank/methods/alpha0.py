@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.methods.base import Floats, Method
+from projbank.models.file import ModelFileError
 from projbank.params import check_int, reject
 from projbank.rows.source import RowSource
 
@@ -67,6 +68,13 @@ class AlphaZero(Method):
         self.layout_ = np.array([n_means // size, size], np.int64)
         self.thresholds_ = np.zeros((1 + size) * (n_means // size), np.float32)
         return len(self.thresholds_)
+
+    def _check_arrays(self) -> None:
+        if self.layout_.shape != (2,) or self.layout_.min() < 1:
+            raise ModelFileError("layout_ must be two numbers above 0")
+        n_gaussians, size = (int(n) for n in self.layout_)
+        if self.n_features_in_ % (n_gaussians * size) or self.n_bits_ != (1 + size) * n_gaussians:
+            raise ModelFileError("layout_ does not fit the vectors and the code")
 
     def _project(self, rows: Floats) -> Floats:
         n_gaussians, size = (int(n) for n in self.layout_)

@@ -73,6 +73,9 @@ class Method(RowCoder):
     def _derive(self) -> None:
         """Set what follows from the learnt arrays."""
 
+    def _check_arrays(self) -> None:
+        """Raise ModelFileError where arrays of a file, whose types and shapes are right, do not fit each other."""
+
     def _learn(self, rows: RowSource, n_bits: int, seed: int) -> None:
         means = rows.statistics().means  # raises for NaN and infinity
         length = self._train(rows, means, n_bits, np.random.default_rng(seed))
@@ -114,8 +117,16 @@ class Method(RowCoder):
             got = array.shape if len(wanted) == array.ndim else ()
             if array.dtype != dtype or not got or any(-1 != n != m for n, m in zip(wanted, got, strict=True)):
                 raise ModelFileError(f"{name} is {array.dtype} {array.shape}, not {dtype} ({shape}) of {sizes}")
+        self._check_parameters()
         self._set_shape(sizes["D"], sizes["d"])
+        self._check_arrays()
         self._derive()
+
+
+def check_indices(name: str, indices: NDArray[np.integer], limit: int) -> None:
+    """Raise where one is not in [0, limit): what is derived from them would be wrong, or never end."""
+    if indices.size and (indices.min() < 0 or indices.max() >= limit):
+        raise ModelFileError(f"{name} has values that are not in [0, {limit})")
 
 
 def check_memory(owner: Method, n_bytes: int, what: str, limit: float) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from projbank.methods.base import Floats, Method, centred_thresholds
 from projbank.methods.itq import nearest_rotation
 from projbank.methods.pq import pad
+from projbank.models.file import ModelFileError
 from projbank.params import check_int
 from projbank.progress import progress
 from projbank.rows.source import RowSource
@@ -134,6 +135,12 @@ class BPBC(Method):
     def _as_matrices(self, rows: Floats) -> Floats:
         n_left, n_right = len(self.left_), len(self.right_)
         return pad(rows, n_left * n_right).reshape(len(rows), n_left, n_right)
+
+    def _check_arrays(self) -> None:
+        size = len(self.left_) * len(self.right_)
+        n_bits = self.left_.shape[1] * self.right_.shape[1]
+        if not self.n_features_in_ <= size <= 4 * self.n_features_in_ or not self.n_bits_ <= n_bits <= 4 * self.n_bits_:
+            raise ModelFileError("left_ and right_ do not fit the vectors and the code")
 
     def _derive(self) -> None:
         self.n_iter_ = len(self.objective_curve_) - 1

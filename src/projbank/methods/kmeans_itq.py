@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.learn.grouping import group_dimensions
-from projbank.methods.base import Floats, Method, centred_thresholds
+from projbank.methods.base import Floats, Method, centred_thresholds, check_indices
 from projbank.methods.components import principal_components
 from projbank.methods.itq import learn_rotation
+from projbank.models.file import ModelFileError
 from projbank.params import check_int
 from projbank.progress import progress
 from projbank.rows.source import ArrayRows, RowSource
@@ -100,6 +101,12 @@ class KMeansITQ(Method):
         self._derive()
         self.thresholds_ = centred_thresholds(self._project, means, True, n_bits)
         return n_bits
+
+    def _check_arrays(self) -> None:
+        check_indices("labels_", self.labels_, len(self.group_bits_))
+        check_indices("group_bits_", self.group_bits_, 1 + self.weights_.shape[1])
+        if self.group_bits_.sum() != self.n_bits_:
+            raise ModelFileError("group_bits_ do not add up to the length of the code")
 
     def _derive(self) -> None:
         self._order = np.argsort(self.labels_, kind="stable")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.learn.grouping import group_dimensions
-from projbank.methods.base import Floats, Method
+from projbank.methods.base import Floats, Method, check_indices
 from projbank.models.bank import Bank
 from projbank.params import check_int
 from projbank.rows.source import ArrayRows, RowSource
@@ -64,6 +64,9 @@ class PKA(Method):
             verbose=self.verbose,
         )
         return n_bits
+
+    def _check_arrays(self) -> None:
+        check_indices("labels_", self.labels_, min(self.n_bits_, self.n_features_in_))
 
     def _derive(self) -> None:
         sizes = np.bincount(self.labels_, minlength=self.n_bits_)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from projbank.blas import faiss_threads
 from projbank.methods.base import Arrays, Floats, Method
+from projbank.models.file import ModelFileError
 from projbank.params import check_int
 from projbank.rows.source import RowSource, as_rows
 
@@ -83,6 +84,15 @@ class PQ(Method):
     def _reduce(self, rows: Floats) -> Floats:
         """Map rows to the numbers that are quantised."""
         return rows
+
+    def _check_arrays(self) -> None:
+        n_parts, n_centres, width = self.centroids_.shape
+        n_inputs = self._reduce(np.zeros((1, self.n_features_in_), np.float32)).shape[1]
+        part_bits = n_centres.bit_length() - 1
+        if n_centres not in range(1, 257) or n_centres != 1 << part_bits or self.n_bits_ != n_parts * part_bits:
+            raise ModelFileError("centroids_ do not fit the length of the code")
+        if not n_inputs <= n_parts * width < n_inputs + n_parts:
+            raise ModelFileError("centroids_ do not fit the vectors")
 
     def _derive(self) -> None:
         self._quantizer = build_quantizer(self.centroids_)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.methods.base import Floats, Method
+from projbank.methods.base import Floats, Method, check_indices
 from projbank.methods.srht import SubsampledHadamard, draw_hadamard, padded_size
 from projbank.params import check_int
 from projbank.rows.source import RowSource, as_rows
@@ -66,6 +66,9 @@ class RaBitQ(Method):
         reduce = SubsampledHadamard(self.signs_, self.chosen_)
         self.center_ = np.ascontiguousarray(reduce(means.astype(np.float32)[None])[0])
         return n_bits
+
+    def _check_arrays(self) -> None:
+        check_indices("chosen_", self.chosen_, padded_size(self.n_features_in_))
 
     def _derive(self) -> None:
         self._transform = SubsampledHadamard(self.signs_, self.chosen_)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from projbank.kernels.pack import all_finite
 from projbank.learn.neighbors import neighbor_graph
-from projbank.methods.base import Floats, Method
+from projbank.methods.base import Floats, Method, check_indices
 from projbank.metrics import pair_errors
 from projbank.params import check_choice, check_int
 from projbank.rows.source import RowSource
@@ -95,6 +95,9 @@ class SignSelect(Method):
 
         run_each(judge, split_rows(n_features, COLUMNS), n_threads)
         return faults
+
+    def _check_arrays(self) -> None:
+        check_indices("dimensions_", self.dimensions_, self.n_features_in_)
 
     def _project(self, rows: Floats) -> Floats:
         return rows.take(self.dimensions_, axis=1)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.methods.base import Floats, Method, check_memory
+from projbank.methods.base import Floats, Method, check_indices, check_memory
 from projbank.methods.components import principal_components
 from projbank.methods.linear import DENSE_ROWS
 from projbank.methods.pca import components_bytes
+from projbank.models.file import ModelFileError
 from projbank.rows.source import RowSource
 from projbank.threads import thread_count
 
@@ -81,6 +82,11 @@ class SpectralHashing(Method):
         self.modes_ = modes
         self.thresholds_ = np.zeros(n_bits, np.float32)
         return n_bits
+
+    def _check_arrays(self) -> None:
+        if self.modes_.shape[1] != 2 or not self.starts_.shape == self.ranges_.shape == self.directions_.shape[1:]:
+            raise ModelFileError("directions, ranges and modes do not fit each other")
+        check_indices("modes_", self.modes_[:, 0], len(self.ranges_))
 
     def _derive(self) -> None:
         self._rates = (np.pi * self.modes_[:, 1] / self.ranges_[self.modes_[:, 0]]).astype(np.float32)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.kernels.hadamard import hadamard_sample
-from projbank.methods.base import Floats, Method, centred_thresholds
+from projbank.methods.base import Floats, Method, centred_thresholds, check_indices
 from projbank.rows.source import RowSource
 
 
@@ -91,6 +91,9 @@ class SRHT(Method):
         self._derive()
         self.thresholds_ = centred_thresholds(self._project, means, self.center, n_bits)
         return n_bits
+
+    def _check_arrays(self) -> None:
+        check_indices("chosen_", self.chosen_, padded_size(self.n_features_in_))
 
     def _derive(self) -> None:
         self._transform = SubsampledHadamard(self.signs_, self.chosen_)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
+
+from projbank.files import input_file
+from projbank.npyfile import open_npy
+from projbank.rows.archives import is_sparse, open_npz
+from projbank.rows.hdf5 import open_hdf5
 
 
 def open_vectors(path: str | os.PathLike[str], dataset: str | None = None) -> Any:
@@ -42,22 +45,14 @@ def open_vectors(path: str | os.PathLike[str], dataset: str | None = None) -> An
 def open_array(path: str | os.PathLike[str]) -> NDArray[Any]:
     """Memory-map a `.npy` file, or say in one line why it can't be read."""
     path = Path(path)
-    head = first_bytes(path)
-    if not head.startswith(b"\x93NUMPY"):
+    if not first_bytes(path).startswith(b"\x93NUMPY"):
         raise ValueError(f"{path}: not a NumPy .npy file.")
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{path}: damaged or unsupported .npy file ({error}).") from error
+    return open_npy(path)[0]
 
 
 def first_bytes(path: Path) -> bytes:
-    """First 16 bytes of a file; a directory, a missing and an empty file are told apart."""
-    if path.is_dir():
-        raise IsADirectoryError(f"{path}: is a directory, not a file.")
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file.")
-    with open(path, "rb") as file:
+    """First 16 bytes of a file; a directory, a missing, a special and an empty file are told apart."""
+    with open(input_file(path), "rb") as file:
         head = file.read(16)
     if not head:
         raise ValueError(f"{path}: the file is empty.")
@@ -67,38 +62,17 @@ def first_bytes(path: Path) -> bytes:
 def _open_any(path: Path, dataset: str | None) -> Any:
     head = first_bytes(path)
     if head.startswith(b"PK\x03\x04"):
-        return _open_npz(path, dataset)
+        return open_npz(path, lambda names, shapes: _member(path, dataset, names, shapes))
     if head.startswith(b"\x89HDF\r\n\x1a\n"):
-        return _open_hdf5(path, dataset)
+        return open_hdf5(path, lambda names, shapes: _choose(path, dataset, names, shapes))
     if head.startswith(b"\x93NUMPY"):
         return open_array(path)
     raise ValueError(f"{path}: not a file of vectors; known are .npy, .npz and HDF5.")
 
 
-def _open_npz(path: Path, dataset: str | None) -> Any:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            names = archive.files
-            if {"format", "shape", "data"} <= set(names) and dataset is None:
-                return sp.csr_array(sp.load_npz(path))
-            shapes = {name: archive[name].shape for name in names} if dataset is None else {}
-            return archive[_choose(path, dataset, names, shapes)]
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
-        raise ValueError(f"{path}: damaged .npz file ({error}).") from error
-
-
-def _open_hdf5(path: Path, dataset: str | None) -> Any:
-    try:
-        import h5py
-    except ImportError as error:
-        raise ImportError(f"{path}: reading HDF5 needs h5py: pip install projbank[hdf5]") from error
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise ValueError(f"{path}: damaged HDF5 file ({error}).") from error
-    shapes: dict[str, tuple[int, ...]] = {}
-    file.visititems(lambda name, item: shapes.update({name: item.shape}) if isinstance(item, h5py.Dataset) else None)
-    return file[_choose(path, dataset, list(shapes), shapes)]
+def _member(path: Path, dataset: str | None, names: list[str], shapes: dict[str, tuple[int, ...]]) -> str | None:
+    """Name of an array of an archive, or None for the sparse matrix that all of them make up."""
+    return None if dataset is None and is_sparse(names) else _choose(path, dataset, names, shapes)
 
 
 def _choose(path: Path, dataset: str | None, names: list[str], shapes: dict[str, tuple[int, ...]]) -> str:

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from projbank.progress import progress
+from projbank.rows.sparse import checked
 from projbank.threads import run_all, run_each, split_rows
 
 BLOCK_BYTES = 32 << 20
@@ -163,7 +164,7 @@ class SparseRows(RowSource):
     """Rows of a scipy.sparse matrix."""
 
     def __init__(self, matrix: Any) -> None:
-        self._matrix = sp.csr_array(matrix)
+        self._matrix = checked(matrix)
         self.shape = self._matrix.shape
 
     def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
