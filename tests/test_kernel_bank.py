@@ -202,7 +202,7 @@ def test_degenerate_data_give_no_nan(kernel):
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"n_bits": 0}, "'n_bits' parameter of KernelProjectionBank must be an int in the range [1, 100]. Got 0"),
+        ({"n_bits": 0}, "'n_bits' parameter of KernelProjectionBank must be an int in the range [1, inf). Got 0"),
         ({"n_bits": 91}, "at most the number of features, 90"),
         ({"kernel": "magic"}, "must be one of 'rbf', 'poly', 'linear'. Got 'magic'"),
         ({"n_basis": 1}, "'n_basis' parameter of KernelProjectionBank must be an int in the range [2, inf). Got 1"),

@@ -81,13 +81,18 @@ class PQ(Method):
         """Draw what `_reduce` needs; returns how many numbers it gives."""
         return n_features
 
+    @property
+    def _n_inputs(self) -> int:
+        """How many numbers `_reduce` gives."""
+        return self.n_features_in_
+
     def _reduce(self, rows: Floats) -> Floats:
         """Map rows to the numbers that are quantised."""
         return rows
 
     def _check_arrays(self) -> None:
         n_parts, n_centres, width = self.centroids_.shape
-        n_inputs = self._reduce(np.zeros((1, self.n_features_in_), np.float32)).shape[1]
+        n_inputs = self._n_inputs
         part_bits = n_centres.bit_length() - 1
         if n_centres not in range(1, 257) or n_centres != 1 << part_bits or self.n_bits_ != n_parts * part_bits:
             raise ModelFileError("centroids_ do not fit the length of the code")

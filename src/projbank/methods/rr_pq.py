@@ -54,5 +54,9 @@ class RandomRotationPQ(PQ):
         self.projection_ *= np.float32(1 / np.sqrt(n_columns))
         return n_columns
 
+    @property
+    def _n_inputs(self) -> int:
+        return self.projection_.shape[1]
+
     def _reduce(self, rows: Floats) -> Floats:
         return rows @ self.projection_
