@@ -11,6 +11,7 @@ from projbank.base import INITS, ModelCoder, Place
 from projbank.params import check_choice, check_int, check_positive
 
 _SOLVERS = {
+    "mixed": Place("projbank.learn.mixed:MixedLearner", "projbank.models.headed:HeadedBank"),
     "joint": Place("projbank.learn.joint:JointLearner", "projbank.models.bank:Bank", ("learnt", "soft-learnt")),
     "paper": Place("projbank.learn.paper:PaperLearner", "projbank.models.bank:Bank"),
     "random": Place("projbank.learn.random:RandomLearner", "projbank.models.bank:Bank"),
@@ -19,41 +20,50 @@ _SOLVERS = {
 
 
 class ProjectionBank(ModelCoder):
-    """Binary codes of very long vectors in one pass: every dimension adds to one bit.
+    """Binary codes of very long vectors in one pass.
 
-    The D dimensions are split into `n_bits` groups; bit p is 1 iff the weighted sum of group p is above its bias. A
-    bank is D weights, D group labels and `n_bits` biases, and coding costs D multiply-adds, whatever `n_bits` is. Where
-    a dimension serves r bits it has r weights, at up to r times the cost.
+    The D dimensions are split into groups, each with a weighted sum. In a plain bank ("joint", "paper", "random") bit p
+    is 1 iff sum p is above its bias: D weights, D group labels and `n_bits` biases, and D multiply-adds for a code,
+    whatever `n_bits` is. A headed bank ("mixed") has some thousand sums, which two small matrices turn into bits, so
+    that each bit sees every dimension (docs/mixed.md).
 
     Parameters
     ----------
     n_bits : int or "auto"
-        Bits per code, at most D, or `n_assign` * D for soft groupings. "auto": about D / 16, a multiple of 64 where D
+        Bits per code; in a plain bank at most D, or `n_assign` * D. "auto": about D / 16, a multiple of 64 where D
         allows.
-    solver : {"joint", "paper", "random"}
-        How weights are learnt. "paper": BPB of Liu, Yu and Shao (ICCV 2015), each bit for itself by the pair hinge.
-        "joint": all weights together, so that similarities of codes follow those of the data. "random": random signs,
-        where "joint" starts; to see what learning is worth.
+    solver : {"mixed", "joint", "paper", "random"}
+        How weights are learnt. "mixed": a head on the sums of a random bank, so that similarities of codes follow
+        neighbourhoods of the data. "joint": a plain bank, all weights together, with the same aim. "paper": BPB of Liu,
+        Yu and Shao (ICCV 2015), each bit for itself by the pair hinge. "random": random signs, to see what learning is
+        worth.
     grouping : {"auto", "learnt", "kmeans", "kmeans-equal", "random", "contiguous"} or array of int
-        Which dimensions share a bit; an array gives each dimension's group, 0 to n_bits - 1, shape (D,), or its r
-        groups, shape (r, D). "auto": "learnt" for the joint solver, k-means for the paper's, else random.
-        "kmeans-equal": k-means with groups of equal size. "learnt": a
-        dimension joins a bit that it can serve well, and may move to others while weights are learnt (joint solver;
-        random groups where there are fewer than 64 vectors to learn from). The names "soft", "soft-kmeans",
-        "soft-random" and "soft-learnt" of earlier versions are the groupings with `n_assign` 2.
+        Which dimensions share a bit, or a sum of a headed bank; an array gives each dimension's group, 0 to n_bits - 1,
+        shape (D,), or its r groups, shape (r, D). "auto": "learnt" for the joint solver, k-means for the paper's, else
+        random. "kmeans-equal": k-means with groups of equal size. "learnt": a dimension joins a bit that it can serve
+        well, and may move to others while weights are learnt (joint solver; random groups where there are fewer than 64
+        vectors to learn from). The names "soft", "soft-kmeans", "soft-random" and "soft-learnt" of earlier versions are
+        the groupings with `n_assign` 2.
     n_assign : int or "auto"
         Bits that a dimension serves, each with a weight of its own; above `n_bits` - 1 it is lowered with a warning.
         "auto": 1; with the grouping "auto" and vectors of which 7 of 8 values are 0, as many as the zeros pay for.
-    n_neighbors : int
-        Neighbours of a training vector that count as similar; above N - 1 it is lowered with a warning.
+    n_sums : int or "auto"
+        Sums of a headed bank, at most D. "auto": 4,096, or D. Fewer make coding cheaper (mixed solver).
+    rank : int or "auto"
+        What the head brings the sums down to before it turns them into bits. "auto": 256 (mixed solver).
+    n_neighbors : int or "auto"
+        Neighbours of a training vector that count as similar; above N - 1 it is lowered with a warning. "auto": 30, or
+        N / 20 where that is less, at least 5, for the mixed solver; 100 for the others.
+    train_size : int or "auto"
+        Rows to learn from, drawn at random where there are more. "auto": 20,000 (mixed solver).
     lam : float
         Weight of the pair loss against the regulariser (paper's solver).
     max_iter : int
-        Iterations: steps of gradient descent ("paper"), or rounds of 8 mini-batches ("joint", which stops
+        Iterations: steps of gradient descent ("paper"), or rounds of 8 mini-batches ("mixed" and "joint", which stop
         earlier when held-back vectors gain no more).
-    noise : float
-        Deviation of the noise on relaxed bits, in those of their margins, against learning vectors by heart (joint
-        solver; less below 256 bits). With less of it codes follow finer neighbourhoods: better for small classes.
+    noise : float or "auto"
+        Deviation of the noise on relaxed bits, in those of their margins, against learning vectors by heart (mixed and
+        joint solver; less below 256 bits). With less of it codes follow finer neighbourhoods. "auto": 0.5.
     tol : float
         A group stops when its loss per pair changes by less than this (paper's solver).
     init : {"leading", "equal", "random"}
@@ -77,13 +87,17 @@ class ProjectionBank(ModelCoder):
         Group, or groups, of each dimension.
     weights_ : float32
         Weight of each dimension in its group or groups, shaped as `labels_`.
+    centers_ : (n_sums,) float32
+        Subtracted from the sums of a headed bank.
+    inner_, outer_ : (n_sums, rank) and (rank, n_bits) float32
+        The head: margins are (sums - centers) inner outer - biases.
     biases_ : (n_bits,) float32
     group_sizes_ : (n_bits,) int64
         Dimensions of each group.
     loss_curve_ : (n_iter + 1,) float64
         Loss after each iteration: the mean over groups of L / (lam N^2), which is 1 at w = 0 ("paper"), or 1 minus the
         correlation of similarities plus imbalance ("joint"). Empty where nothing is learnt ("random").
-    model_ : projbank.models.bank.Bank
+    model_ : projbank.models.bank.Bank or projbank.models.headed.HeadedBank
         What was learnt, as coding uses it.
     n_bits_ : int
     n_iter_ : int
@@ -107,10 +121,13 @@ class ProjectionBank(ModelCoder):
         solver: str = "joint",
         grouping: str | ArrayLike = "auto",
         n_assign: int | str = "auto",
-        n_neighbors: int = 100,
+        n_sums: int | str = "auto",
+        rank: int | str = "auto",
+        n_neighbors: int | str = "auto",
+        train_size: int | str = "auto",
         lam: float = 1.0,
         max_iter: int = 70,
-        noise: float = 0.5,
+        noise: float | str = "auto",
         tol: float = 1e-6,
         init: str = "leading",
         standardize: bool = False,
@@ -123,7 +140,10 @@ class ProjectionBank(ModelCoder):
         self.solver = solver
         self.grouping = grouping
         self.n_assign = n_assign
+        self.n_sums = n_sums
+        self.rank = rank
         self.n_neighbors = n_neighbors
+        self.train_size = train_size
         self.lam = lam
         self.max_iter = max_iter
         self.noise = noise
@@ -150,10 +170,13 @@ class ProjectionBank(ModelCoder):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_int(self, "n_neighbors", self.n_neighbors, 1)
+        for name, least in (("n_sums", 1), ("rank", 1), ("n_neighbors", 1), ("train_size", 2)):
+            if getattr(self, name) != "auto":
+                check_int(self, name, getattr(self, name), least)
         check_positive(self, "lam", self.lam)
         check_int(self, "max_iter", self.max_iter, 1)
-        check_positive(self, "noise", self.noise, zero=True)
+        if self.noise != "auto":
+            check_positive(self, "noise", self.noise, zero=True)
         check_positive(self, "tol", self.tol, zero=True)
         check_choice(self, "init", self.init, INITS)
         check_int(self, "kmeans_iter", self.kmeans_iter, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from projbank.blas import blas_threads
@@ -12,7 +13,7 @@ from projbank.learn.adam import Adam
 from projbank.learn.batches import NeighborBatches
 from projbank.learn.loss import NOISE, code_loss, noise_level
 from projbank.learn.moving import Mover
-from projbank.learn.target import SimilarityTarget, center_pairs
+from projbank.learn.target import center_pairs
 from projbank.progress import progress, say
 from projbank.rows.source import RowSource
 
@@ -26,6 +27,15 @@ _NEAREST = 10
 """Neighbours whose recall is told."""
 
 Floats = NDArray[np.float32]
+
+
+class Target(Protocol):
+    """Which similarities codes should have; `walk` weighs the edges between neighbours, (n, n)."""
+
+    walk: sp.csr_array
+
+    def of(self, ids: NDArray[np.int64], rows: Floats | None) -> Floats:
+        """Similarities of the vectors `ids`, whose values are `rows`: mean 0, deviation 1, diagonal 0; (b, b)."""
 
 
 class Learnable(Protocol):
@@ -53,7 +63,7 @@ class Learnable(Protocol):
 def descend(
     rows: RowSource,
     model: Learnable,
-    target: SimilarityTarget,
+    target: Target,
     rates: tuple[float, ...],
     max_iter: int,
     seed: int,
@@ -61,6 +71,7 @@ def descend(
     *,
     batch: int,
     noise: float = NOISE,
+    drop: float = 0.0,
     mover: Mover | None = None,
     n_threads: int = 1,
     verbose: int = 0,
@@ -77,6 +88,7 @@ def descend(
     seed, rng : which vectors are held back; draws the mini-batches
     batch : vectors of a mini-batch
     noise : see `ProjectionBank`
+    drop : share of the values of a mini-batch that are set to 0, others grow to make up for it
     mover : moves dimensions between the model's groups after each check, and puts off shorter steps meanwhile
 
     Returns
@@ -101,6 +113,9 @@ def descend(
         ids = draw()
         start = rng.integers(len(seen) + 1)
         part = noises[start : start + len(seen)]
+        if drop:
+            stays = rng.integers(256, size=seen.shape, dtype=np.uint8) >= round(256 * drop)
+            np.multiply(seen, stays * np.float32(1 / (1 - drop)), out=seen)
         return code_loss(model.margins(seen), target.of(ids, seen), n_threads, noise=part)
 
     def survey(n: int) -> tuple[Floats, Floats]:
@@ -151,7 +166,7 @@ def hold_back(n_samples: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.
 class Referee:
     """Judges the bank by the true codes of held-back vectors, keeps the best weights, and shortens the step."""
 
-    def __init__(self, rows: RowSource, held: NDArray[np.int64], target: SimilarityTarget, bank: Learnable) -> None:
+    def __init__(self, rows: RowSource, held: NDArray[np.int64], target: Target, bank: Learnable) -> None:
         self._bank = bank
         self._best, self._stale = np.inf, 0
         self._kept: Any = None

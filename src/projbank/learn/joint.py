@@ -24,9 +24,9 @@ from projbank.kernels.encode import transposed_product, transposed_rows
 from projbank.learn.descent import descend, hold_back
 from projbank.learn.grouping import group_rows, resolve_grouping, say_groups
 from projbank.learn.learnt_groups import FEWEST, learn_groups
-from projbank.learn.loss import batch_size
+from projbank.learn.loss import NOISE, batch_size
 from projbank.learn.moving import Mover
-from projbank.learn.run import FromParameters, Run, lowered
+from projbank.learn.run import NEIGHBORS, FromParameters, Run, chosen, lowered
 from projbank.learn.target import SimilarityTarget
 from projbank.models.bank import Bank, write_bank
 from projbank.progress import say
@@ -48,9 +48,9 @@ class JointLearner(FromParameters):
 
     grouping: str | ArrayLike
     n_assign: int | str
-    n_neighbors: int
+    n_neighbors: int | str
     max_iter: int
-    noise: float
+    noise: float | str
     standardize: bool
     kmeans_iter: int
 
@@ -58,7 +58,9 @@ class JointLearner(FromParameters):
         """Learn groups, weights and biases from rows."""
         n_samples, n_features = rows.shape
         grouping, n_assign = resolve_grouping(self.grouping, self.n_assign, "learnt", n_bits, n_features, run)
-        n_neighbors = lowered("n_neighbors", self.n_neighbors, n_samples - 1, f"there are {n_samples} training vectors")
+        n_neighbors = lowered(
+            "n_neighbors", chosen(self.n_neighbors, NEIGHBORS), n_samples - 1, f"there are {n_samples} training vectors"
+        )
         scale = unit_scale(rows, self.standardize)
         rows = ScaledRows(rows, scale) if self.standardize else rows
         statistics = rows.statistics()
@@ -85,7 +87,7 @@ class JointLearner(FromParameters):
             n_bits=n_bits,
             max_iter=self.max_iter,
             seed=run.seed,
-            noise=self.noise,
+            noise=chosen(self.noise, NOISE),
             signs=signs,
             n_threads=run.n_threads,
             verbose=run.verbose,

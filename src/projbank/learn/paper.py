@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from projbank.kernels.pairs import GROUPS, gather_columns, pair_hinge, project_groups, project_slopes
 from projbank.learn.grouping import group_rows, resolve_grouping
 from projbank.learn.neighbors import neighbor_graph
-from projbank.learn.run import FromParameters, Run, lowered
+from projbank.learn.run import NEIGHBORS, FromParameters, Run, chosen, lowered
 from projbank.models.bank import Bank
 from projbank.progress import progress
 from projbank.rows.source import RowSource
@@ -149,7 +149,7 @@ class PaperLearner(FromParameters):
 
     grouping: str | ArrayLike
     n_assign: int | str
-    n_neighbors: int
+    n_neighbors: int | str
     lam: float
     max_iter: int
     tol: float
@@ -161,7 +161,9 @@ class PaperLearner(FromParameters):
         """Group the dimensions, then learn every group's weights and bias."""
         n_samples, n_features = rows.shape
         grouping, n_assign = resolve_grouping(self.grouping, self.n_assign, "kmeans", n_bits, n_features, run)
-        n_neighbors = lowered("n_neighbors", self.n_neighbors, n_samples - 1, f"there are {n_samples} training vectors")
+        n_neighbors = lowered(
+            "n_neighbors", chosen(self.n_neighbors, NEIGHBORS), n_samples - 1, f"there are {n_samples} training vectors"
+        )
         scale = unit_scale(rows, self.standardize)
         rows = ScaledRows(rows, scale) if self.standardize else rows
         means = rows.statistics().means

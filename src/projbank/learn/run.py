@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from projbank.models.model import Model
 from projbank.rows.source import RowSource
+
+T = TypeVar("T")
+
+NEIGHBORS = 100
+"""Neighbours of a vector that count as similar, unless told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,11 @@ class FromParameters:
     def of(cls, params: dict[str, Any]) -> Self:
         """Take what is wanted from all parameters of an estimator."""
         return cls(**{field.name: params[field.name] for field in fields(cls)})  # type: ignore[arg-type]
+
+
+def chosen(value: T | str, default: T) -> T:
+    """Return a parameter, or what "auto" stands for."""
+    return default if isinstance(value, str) else value
 
 
 def lowered(name: str, value: int, limit: int, why: str) -> int:

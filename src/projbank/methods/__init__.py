@@ -32,6 +32,7 @@ _PLACES = {
     "bpb-equal": "banks:EqualBPB",
     "kbpb-rbf-equal": "banks:EqualKBPB",
     "joint": "banks:JointBank",
+    "mixed": "banks:MixedBank",
     "sign-select": "sign_select:SignSelect",
     "srht+sign": "srht:SRHT",
     "rabitq": "rabitq:RaBitQ",

@@ -26,6 +26,7 @@ def preset(name: str, base: type[ModelCoder], doc: str, **defaults: Any) -> Any:
     return type(name, (base,), {"__init__": __init__, "__doc__": about, "__module__": __name__})
 
 
+MixedBank = preset("MixedBank", ProjectionBank, "The headed bank: a small head on a bank's sums.", solver="mixed")
 JointBank = preset("JointBank", ProjectionBank, "The joint bank: all weights learnt together.", solver="joint")
 BPB = preset("BPB", ProjectionBank, "The paper's bank: k-means groups and max-margin weights.", solver="paper")
 EqualBPB = preset(

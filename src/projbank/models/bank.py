@@ -100,17 +100,20 @@ def write_bank(
 ) -> None:
     """Write codes (`out` of uint8) or margins (float32); labels and weights (r D,), dimension after dimension."""
     kernel = code_rows if out.dtype == np.uint8 else margin_rows
-    n_rows, n_features = rows.shape
-    if n_rows * n_features <= SMALL:
-        bounds = [(0, n_rows)]
-    else:
-        share = 4 * n_rows * n_features // (2 * n_threads)  # two blocks for each thread, so that none waits long
-        as_it_is = rows.array is not None and rows.array.dtype == np.float32  # no copy is made of a block
-        bounds = row_blocks(n_rows, n_features, min(share, _READ_BYTES // n_threads if as_it_is else BLOCK_BYTES))
     rows.write(
         lambda block, part: kernel(block, labels, weights, biases, part),
         out,
-        bounds,
+        block_bounds(rows, n_threads),
         n_threads=n_threads,
         verbose=verbose,
     )
+
+
+def block_bounds(rows: RowSource, n_threads: int) -> list[tuple[int, int]]:
+    """(start, stop) of the blocks in which rows are coded."""
+    n_rows, n_features = rows.shape
+    if n_rows * n_features <= SMALL:
+        return [(0, n_rows)]
+    share = 4 * n_rows * n_features // (2 * n_threads)  # two blocks for each thread, so that none waits long
+    as_it_is = rows.array is not None and rows.array.dtype == np.float32  # no copy is made of a block
+    return row_blocks(n_rows, n_features, min(share, _READ_BYTES // n_threads if as_it_is else BLOCK_BYTES))

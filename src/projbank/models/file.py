@@ -50,6 +50,7 @@ CLASSES = {
     "PolynomialKBPB": "projbank.methods.banks",
     "RadialKBPB": "projbank.methods.banks",
     "JointBank": "projbank.methods.banks",
+    "MixedBank": "projbank.methods.banks",
     "SignSelect": "projbank.methods.sign_select",
     "SRHT": "projbank.methods.srht",
     "RaBitQ": "projbank.methods.rabitq",

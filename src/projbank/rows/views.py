@@ -1,4 +1,4 @@
-"""Rows that are computed from other rows as they are read: scaled, folded, repeated."""
+"""Rows that are computed from other rows as they are read: chosen, scaled, folded, repeated."""
 
 from __future__ import annotations
 
@@ -7,6 +7,21 @@ from numpy.typing import NDArray
 
 from projbank.rows.source import ALL, Floats, RowSource, Statistics
 from projbank.threads import split_rows
+
+
+class ChosenRows(RowSource):
+    """Some of the rows, by their ascending ids."""
+
+    def __init__(self, rows: RowSource, ids: NDArray[np.int64]) -> None:
+        self.shape = len(ids), rows.shape[1]
+        self._rows = rows
+        self._ids = ids
+
+    def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
+        return self._rows.read(self._ids[start:stop])[:, columns]
+
+    def take(self, ids: NDArray[np.integer], out: Floats, n_threads: int = 1) -> None:
+        self._rows.take(self._ids[ids], out, n_threads)
 
 
 class ScaledRows(RowSource):

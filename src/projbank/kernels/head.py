@@ -1,0 +1,108 @@
+"""The products of a head: few sums of a row, which sit in cache, times small matrices, always in the same order.
+
+BLAS rounds differently for a block and for a single row. Here every result adds its products one after the other, each
+rounded once (fused multiply-add), so a row gets the same numbers in any block.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from projbank.kernels.jit import kernel
+
+WIDTH = 16
+"""Columns of a panel."""
+_ROWS = 6
+"""Rows of a tile: 12 sums of 8 numbers stay in registers."""
+_DEPTH = 512
+"""Rows of a panel that are used in one go: 32 KiB, which the first cache holds."""
+
+_f32 = ir.FloatType()
+_i32, _i64 = ir.IntType(32), ir.IntType(64)
+_v8 = ir.VectorType(_f32, 8)
+
+
+def panels(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Cut a matrix (k, d) into panels of 16 columns, (ceil(d / 16), k, 16), filled up with zeros."""
+    k, d = matrix.shape
+    n_panels = -(-d // WIDTH)
+    wide = np.zeros((k, n_panels * WIDTH), np.float32)
+    wide[:, :d] = matrix
+    return np.ascontiguousarray(wide.reshape(k, n_panels, WIDTH).swapaxes(0, 1))
+
+
+def _tile(n_rows: int) -> Any:
+    """Intrinsic that adds the product of some rows and a panel to their 16 results."""
+
+    @intrinsic
+    def add_products(typing: Any, x: Any, x_step: Any, panel: Any, depth: Any, out: Any, out_step: Any) -> Any:
+        """out[i, :] += sum over k of x[i, k] * panel[k, :], in the order of k; addresses, and bytes from row to row."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            x, x_step, panel, depth, out, out_step = args
+
+            def at(address: Any, kind: Any) -> Any:
+                return builder.inttoptr(address, kind.as_pointer())
+
+            rows = [builder.add(x, builder.mul(x_step, _i64(i))) for i in range(n_rows)]
+            places = [
+                at(builder.add(builder.add(out, builder.mul(out_step, _i64(i))), _i64(32 * half)), _v8)
+                for i in range(n_rows)
+                for half in (0, 1)
+            ]
+            sums = [cgutils.alloca_once_value(builder, builder.load(place, align=4)) for place in places]
+            fused = builder.module.declare_intrinsic("llvm.fma.v8f32", (), ir.FunctionType(_v8, [_v8] * 3))
+            with cgutils.for_range(builder, depth) as loop:
+                line = builder.add(panel, builder.shl(loop.index, _i64(6)))
+                halves = [builder.load(at(builder.add(line, _i64(32 * half)), _v8), align=4) for half in (0, 1)]
+                for i, row in enumerate(rows):
+                    number = builder.load(at(builder.add(row, builder.shl(loop.index, _i64(2))), _f32), align=4)
+                    spread = builder.insert_element(ir.Constant(_v8, ir.Undefined), number, _i32(0))
+                    undefined = ir.Constant(_v8, ir.Undefined)
+                    spread = builder.shuffle_vector(spread, undefined, ir.Constant(ir.VectorType(_i32, 8), [0] * 8))
+                    for half in (0, 1):
+                        place = sums[2 * i + half]
+                        builder.store(builder.call(fused, [spread, halves[half], builder.load(place)]), place)
+            for place, total in zip(places, sums, strict=True):
+                builder.store(builder.load(total), place, align=4)
+            return context.get_dummy_value()
+
+        return types.void(*(types.intp,) * 6), generate
+
+    return add_products
+
+
+_add_products, _add_products_1 = _tile(_ROWS), _tile(1)
+
+
+@njit
+def _multiply(X, matrix, out):
+    n_rows, depth = X.shape
+    out[:] = 0
+    step, out_step = X.strides[0], out.strides[0]
+    for first in range(0, depth, _DEPTH):
+        part = min(_DEPTH, depth - first)
+        for p in range(matrix.shape[0]):
+            panel = matrix.ctypes.data + 4 * WIDTH * (p * depth + first)
+            x, result = X.ctypes.data + 4 * first, out.ctypes.data + 4 * WIDTH * p
+            whole = n_rows // _ROWS * _ROWS
+            for i in range(0, whole, _ROWS):
+                _add_products(x + i * step, step, panel, part, result + i * out_step, out_step)
+            for i in range(whole, n_rows):
+                _add_products_1(x + i * step, step, panel, part, result + i * out_step, out_step)
+
+
+@kernel("void(Array(float32, 2, 'C', readonly=True), Array(float32, 3, 'C', readonly=True), float32[:, ::1])")
+def multiply(X, matrix, out):
+    """out[i, j] = sum over k of x_ik m_kj, in the order of k.
+
+    X (n, K), matrix (P, K, 16) from `panels`, out (n, 16 P).
+    """
+    _multiply(X, matrix, out)

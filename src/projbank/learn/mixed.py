@@ -1,0 +1,199 @@
+"""The mixed learner: a random bank's sums, and a small head on them that is learnt so that codes follow neighbourhoods.
+
+Rows are read once: a bank of random signs brings each down to m sums f, and all that follows happens on these. Bits are
+sign(f A B + b), so that each sees every dimension. A (m x k) starts with the principal components of the sums, B at
+random: where learning starts, codes are those of components in a random frame. Minimised by Adam on mini-batches is
+
+    1 - corr(S, T) + mean over bits of (mean of h)^2,   S = h h' / d,   h = tanh(margins / deviation + noise)
+
+where T tells which vectors belong together (`projbank.learn.graph`). In every batch a share of the sums is dropped,
+against learning vectors by heart. Held-back vectors shorten the step, end the learning and choose the weights
+(`projbank.learn.descent`).
+
+More than some hundred bits are not learnt one by one: the others are random mixtures of the margins of those that are,
+which tell ever finer how similar these are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from projbank.learn.descent import descend
+from projbank.learn.graph import WalkTarget, neighbor_walk
+from projbank.learn.loss import NOISE
+from projbank.learn.random import RandomLearner
+from projbank.learn.run import FromParameters, Run, chosen, lowered
+from projbank.learn.target import product
+from projbank.models.bank import Bank
+from projbank.models.headed import HeadedBank
+from projbank.params import reject
+from projbank.progress import say
+from projbank.rows.source import ArrayRows, RowSource
+from projbank.rows.views import ChosenRows
+
+SUMS, RANK = 4096, 256
+"""Sums of a bank, and what the head brings them down to, unless told otherwise."""
+TRAIN_SIZE = 20_000
+"""Rows to learn from, at most, unless told otherwise."""
+_NEIGHBORS, _NEIGHBOR_SHARE, _FEWEST_NEIGHBORS = 30, 20, 5
+"""Neighbours on the graph: so many, but at most one row in so many, and at least so many."""
+_BITS = 512
+"""Bits that are learnt; others are mixtures of them."""
+_BATCH = 512
+_RATES = (0.06, 0.02)
+"""Steps of Adam: the second when held-back vectors gain no more."""
+_DROP = 0.3
+"""Share of the sums that a mini-batch lacks."""
+_SAMPLE = 4096
+"""Rows that principal components are taken from."""
+_POWERS, _SPARE = 3, 16
+"""Rounds and spare directions of the power iteration behind them."""
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class MixedLearner(FromParameters):
+    """Learns a head on the sums of a random bank; parameters as those of `ProjectionBank`."""
+
+    grouping: str | ArrayLike
+    n_assign: int | str
+    n_sums: int | str
+    rank: int | str
+    n_neighbors: int | str
+    train_size: int | str
+    max_iter: int
+    noise: float | str
+    standardize: bool
+    kmeans_iter: int
+
+    def learn(self, rows: RowSource, n_bits: int, run: Run) -> HeadedBank:
+        """Sum up the rows by a random bank, and learn a head on the sums."""
+        n_all = rows.shape[0]
+        n_rows = min(n_all, chosen(self.train_size, TRAIN_SIZE))
+        if n_rows < n_all:
+            rows = ChosenRows(rows, rows.sample(n_rows, run.seed))
+            say(f"learning from {n_rows} of {n_all} rows", run.verbose)
+        bank = self._draw_bank(rows, run)
+        sums = bank.margins(rows, n_threads=run.n_threads, verbose=run.verbose)
+        unit = np.float32(1 / max(float(sums.std(dtype=np.float64)), 1e-12))
+        sums *= unit
+        walk = neighbor_walk(sums, self._neighbors(n_rows), n_threads=run.n_threads, verbose=run.verbose)
+        rank = min(n_rows, bank.n_bits, chosen(self.rank, RANK))
+        rng = np.random.default_rng([run.seed, 2])
+        head = Head(principal_components(sums, rank, rng, run.n_threads), min(n_bits, _BITS), rng, run.n_threads)
+        curve = descend(
+            ArrayRows(sums),
+            head,
+            WalkTarget(walk, run.n_threads),
+            _RATES,
+            self.max_iter,
+            run.seed,
+            rng,
+            batch=_BATCH,
+            noise=chosen(self.noise, NOISE),
+            drop=_DROP,
+            n_threads=run.n_threads,
+            verbose=run.verbose,
+        )
+        outer, offsets = head.extended(sums[:_SAMPLE], n_bits, rng)
+        weights, centers = bank.weights * unit, bank.biases * unit
+        return HeadedBank(bank.labels, weights, centers, head.inner.copy(), outer, -offsets, curve)
+
+    def _draw_bank(self, rows: RowSource, run: Run) -> Bank:
+        """Groups of dimensions, random signs, thresholds at the mean."""
+        n_features = rows.shape[1]
+        n_sums = chosen(self.n_sums, min(n_features, SUMS))
+        if not isinstance(self.grouping, str) and isinstance(self.n_sums, str):
+            n_sums = int(np.max(self.grouping, initial=0)) + 1
+        named = isinstance(self.grouping, str) and self.grouping.startswith("soft")
+        n_assign = self.n_assign if named else chosen(self.n_assign, 1)
+        if n_sums > chosen(n_assign, 1) * n_features:
+            reject(run.owner, "n_sums", f"at most the number of features, {n_features}", n_sums)
+        learner = RandomLearner(self.grouping, n_assign, self.standardize, self.kmeans_iter)
+        return learner.learn(rows, n_sums, run)
+
+    def _neighbors(self, n_rows: int) -> int:
+        if isinstance(self.n_neighbors, str):
+            fitting = max(_FEWEST_NEIGHBORS, min(_NEIGHBORS, n_rows // _NEIGHBOR_SHARE))
+            return min(fitting, n_rows - 1)
+        return lowered("n_neighbors", self.n_neighbors, n_rows - 1, f"there are {n_rows} training vectors")
+
+
+class Head:
+    """The head under way: margins of sums, and the gradient from slopes in the margins.
+
+    Parameters
+    ----------
+    inner : (m, k) where A starts
+    n_bits : bits
+    rng : draws B, where it starts
+    n_threads : threads
+    """
+
+    def __init__(self, inner: Floats, n_bits: int, rng: np.random.Generator, n_threads: int) -> None:
+        m, rank = inner.shape
+        self.weights = np.empty(m * rank + rank * n_bits, np.float32)
+        self.inner = self.weights[: m * rank].reshape(m, rank)
+        self.outer = self.weights[m * rank :].reshape(rank, n_bits)
+        self.offsets = np.zeros(n_bits, np.float32)
+        self.inner[:] = inner
+        self.outer[:] = rng.standard_normal((rank, n_bits), np.float32)
+        self._n_threads = n_threads
+        self._sums = self._middle = np.empty((0, 0), np.float32)
+
+    def state(self) -> tuple[Floats, Floats]:
+        """What is learnt, to come back to."""
+        return self.weights.copy(), self.offsets.copy()
+
+    def restore(self, state: tuple[Floats, Floats]) -> None:
+        """Come back to a state."""
+        self.weights[:], self.offsets[:] = state
+
+    def margins(self, rows: Floats) -> Floats:
+        """(b, n_bits) margins of a batch of sums."""
+        self._sums = rows
+        self._middle = product(rows, self.inner, self._n_threads)
+        margins = product(self._middle, self.outer, self._n_threads)
+        margins += self.offsets
+        return margins
+
+    def divide_margins(self, by: Floats) -> None:
+        """Divide the margins of each bit by a number above 0."""
+        self.outer /= by
+        self.offsets /= by
+
+    def gradient(self, slopes: Floats) -> tuple[Floats, Floats]:
+        """Gradients in weights and offsets from slopes in the margins, for the batch that `margins` saw last."""
+        gradient = np.empty_like(self.weights)
+        back = product(slopes, self.outer.T, self._n_threads)
+        gradient[: self.inner.size] = product(self._sums.T, back, self._n_threads).ravel()
+        gradient[self.inner.size :] = product(self._middle.T, slopes, self._n_threads).ravel()
+        return gradient, slopes.sum(axis=0, dtype=np.float64).astype(np.float32)
+
+    def extended(self, rows: Floats, n_bits: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Matrix (k, n_bits) and offsets with more bits: random mixtures of the margins, of deviation 1 on `rows`."""
+        more = n_bits - len(self.offsets)
+        if more <= 0:
+            return self.outer.copy(), self.offsets.copy()
+        mixture = rng.standard_normal((len(self.offsets), more), np.float32)
+        spreads = product(self.margins(rows), mixture, self._n_threads).std(axis=0)
+        mixture /= np.where(spreads > 0, spreads, 1)
+        outer = np.hstack([self.outer, product(self.outer, mixture, self._n_threads)])
+        return outer, np.concatenate([self.offsets, self.offsets @ mixture])
+
+
+def principal_components(sums: Floats, rank: int, rng: np.random.Generator, n_threads: int) -> Floats:
+    """Return the leading principal directions of centred sums, (m, rank), whose entries have mean square 1."""
+    few = sums[:: -(-len(sums) // _SAMPLE)]
+    m = few.shape[1]
+    directions = rng.standard_normal((m, min(m, rank + _SPARE)), np.float32)
+    for _ in range(_POWERS):
+        directions = np.linalg.qr(product(few.T, product(few, directions, n_threads), n_threads))[0]
+    projected = product(few, directions, n_threads)
+    _, turns = np.linalg.eigh(projected.T.astype(np.float64) @ projected)
+    leading = product(directions, turns[:, ::-1][:, :rank].astype(np.float32), n_threads)
+    return np.asarray(leading / np.sqrt(np.mean(leading**2)), np.float32)

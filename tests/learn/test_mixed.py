@@ -1,0 +1,163 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from projbank import HammingIndex, ProjectionBank, load
+from projbank.learn.graph import WalkTarget, neighbor_walk
+from projbank.learn.mixed import Head, principal_components
+from projbank.metrics import precision_at_k
+
+
+def clustered(rng, n, n_features=1500, n_clusters=12, noise=4.0):
+    """Vectors of clusters in a space of 10 dimensions under much noise, and the clusters."""
+    labels = rng.integers(n_clusters, size=n)
+    hidden = 2 * rng.standard_normal((n_clusters, 10))[labels] + rng.standard_normal((n, 10))
+    X = hidden @ rng.standard_normal((10, n_features)) + noise * rng.standard_normal((n, n_features))
+    return (X + rng.standard_normal(n_features)).astype(np.float32), labels
+
+
+def mixed(n_bits, **params):
+    return ProjectionBank(n_bits, solver="mixed", n_jobs=1, **params)
+
+
+def found(bank, X, labels, n_queries=150, k=10):
+    index = HammingIndex(bank.transform(X[n_queries:]), n_bits=bank.n_bits_)
+    ids = index.search(bank.transform(X[:n_queries]), k=k)[1]
+    return precision_at_k(ids, labels[n_queries:], labels[:n_queries], k)
+
+
+def test_codes_find_more_of_a_cluster_than_those_of_a_random_bank():
+    X, labels = clustered(np.random.default_rng(0), 800, noise=10.0)
+    learnt = found(mixed(64).fit(X), X, labels)
+    assert learnt > found(ProjectionBank(64, solver="random").fit(X), X, labels) + 0.1
+
+
+@pytest.mark.parametrize("n_bits", [1, 7, 64, 700, 2000])
+def test_codes_of_any_length_also_beyond_the_dimensions(n_bits):
+    X, _ = clustered(np.random.default_rng(1), 240, 300)
+    bank = mixed(n_bits, max_iter=2).fit(X)
+    margins = bank.decision_function(X)
+    assert margins.shape == (240, n_bits)
+    assert bank.transform(X).shape == (240, -(-n_bits // 8))
+    np.testing.assert_allclose(margins.std(axis=0), 1, atol=0.35)
+    np.testing.assert_array_equal(bank.query_values(X), np.tanh(margins))
+
+
+def test_longer_codes_are_shorter_ones_and_more():
+    X, _ = clustered(np.random.default_rng(2), 240, 300)
+    short, long = (mixed(n_bits, max_iter=2).fit(X).decision_function(X) for n_bits in (512, 600))
+    np.testing.assert_allclose(long[:, :512], short, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 30, 230])
+def test_few_rows_are_enough(n_rows):
+    X, _ = clustered(np.random.default_rng(3), n_rows, 100)
+    assert mixed(16, max_iter=2).fit(X).transform(X).shape == (n_rows, 2)
+
+
+def test_rows_that_are_all_the_same_are_no_error():
+    X = np.ones((40, 30), np.float32)
+    assert np.isfinite(mixed(16, max_iter=2).fit(X).decision_function(X)).all()
+
+
+def test_same_bits_for_any_threads_and_kind_of_rows():
+    X, _ = clustered(np.random.default_rng(4), 300, 400)
+    X[np.abs(X) < np.quantile(np.abs(X), 0.9)] = 0
+    codes = mixed(600, max_iter=3).fit(X).transform(X)
+    for n_jobs in (2, 3):
+        np.testing.assert_array_equal(mixed(600, max_iter=3).set_params(n_jobs=n_jobs).fit(X).transform(X), codes)
+    np.testing.assert_array_equal(mixed(600, max_iter=3).fit(sp.csr_array(X)).transform(X), codes)
+
+
+def test_sizes_are_as_asked_for_and_survive_a_file(tmp_path):
+    X, _ = clustered(np.random.default_rng(5), 230, 300)
+    bank = mixed(40, n_sums=64, rank=9, max_iter=2).fit(X)
+    assert bank.inner_.shape == (64, 9)
+    assert bank.outer_.shape == (9, 40)
+    assert bank.labels_.shape == (300,)
+    assert bank.model_bytes == 4 * (2 * 300 + 64 + 64 * 9 + 9 * 40 + 40)
+    bank.save(tmp_path / "bank.safetensors")
+    np.testing.assert_array_equal(load(tmp_path / "bank.safetensors").transform(X), bank.transform(X))
+
+
+def test_groups_may_be_given():
+    X, _ = clustered(np.random.default_rng(6), 230, 300)
+    labels = np.arange(300) % 25
+    bank = mixed(40, grouping=labels, max_iter=2).fit(X)
+    np.testing.assert_array_equal(bank.labels_, labels)
+    assert len(bank.centers_) == 25
+    assert mixed(40, n_assign=2, n_sums=50, max_iter=2).fit(X).labels_.shape == (2, 300)
+
+
+def test_only_a_sample_is_learnt_from_and_the_rest_is_not_looked_at(capsys):
+    X, _ = clustered(np.random.default_rng(7), 400, 200)
+    bank = mixed(16, train_size=150, max_iter=2, verbose=1).fit(X)
+    assert "learning from 150 of 400 rows" in capsys.readouterr().err
+    assert bank.transform(X).shape == (400, 2)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"n_sums": 301}, "'n_sums' parameter of ProjectionBank must be at most the number of features, 300. Got 301"),
+        ({"n_sums": 0}, "'n_sums' parameter of ProjectionBank must be an int"),
+        ({"rank": 0.5}, "'rank' parameter"),
+        ({"train_size": 1}, "'train_size' parameter"),
+        ({"n_neighbors": "some"}, "'n_neighbors' parameter"),
+        ({"noise": "much"}, "'noise' parameter"),
+        ({"grouping": "learnt"}, "'grouping' parameter"),
+    ],
+)
+def test_wrong_parameters_are_named(params, words):
+    X, _ = clustered(np.random.default_rng(8), 60, 300)
+    with pytest.raises(ValueError, match=words):
+        mixed(16, **params).fit(X)
+
+
+def test_more_neighbours_than_rows_are_lowered_with_a_warning():
+    X, _ = clustered(np.random.default_rng(8), 60, 300)
+    with pytest.warns(UserWarning, match="n_neighbors=100 is lowered to 59"):
+        mixed(16, n_neighbors=100, max_iter=1).fit(X)
+
+
+def test_gradient_of_the_head_agrees_with_finite_differences():
+    rng = np.random.default_rng(9)
+    rows, slopes = rng.standard_normal((11, 6), np.float32), rng.standard_normal((11, 5), np.float32)
+    head = Head(rng.standard_normal((6, 3), np.float32), 5, rng, 1)
+
+    def value(weights, offsets):
+        inner, outer = weights[:18].reshape(6, 3), weights[18:].reshape(3, 5)
+        return float(np.sum((rows.astype(float) @ inner @ outer + offsets) * slopes))
+
+    head.margins(rows)
+    in_weights, in_offsets = head.gradient(slopes)
+    weights, offsets = head.weights.astype(float), head.offsets.astype(float)
+    for gradient, start, place in ((in_weights, weights, 0), (in_offsets, offsets, 1)):
+        for e in range(len(start)):
+            step = np.zeros_like(start)
+            step[e] = 1e-5
+            ends = [value(weights + s, offsets) if place == 0 else value(weights, offsets + s) for s in (step, -step)]
+            assert gradient[e] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-3, abs=1e-3)
+
+
+def test_components_span_what_an_eigendecomposition_spans():
+    rng = np.random.default_rng(10)
+    X = rng.standard_normal((400, 30)).astype(np.float32) * 0.7 ** np.arange(30, dtype=np.float32)
+    directions = principal_components(X, 5, rng, 2)
+    exact = np.linalg.eigh(X.T @ X)[1][:, ::-1][:, :5]
+    unit = directions / np.linalg.norm(directions, axis=0)
+    np.testing.assert_allclose(np.abs(unit.T @ exact), np.eye(5), atol=0.02)
+
+
+def test_the_target_is_a_walk_of_four_steps():
+    rng = np.random.default_rng(11)
+    walk = neighbor_walk(rng.standard_normal((90, 20), np.float32), 6)
+    dense = walk.toarray().astype(float)
+    ids = np.sort(rng.choice(90, 40, replace=False))
+    expected = np.linalg.matrix_power(dense, 4)[np.ix_(ids, ids)]
+    pairs = ~np.eye(40, dtype=bool)
+    expected = (expected - expected[pairs].mean()) / expected[pairs].std()
+    for n_threads in (1, 3):
+        found = WalkTarget(walk, n_threads).of(ids)
+        np.testing.assert_allclose(found[pairs], expected[pairs], atol=1e-3)
+        assert not np.diag(found).any()
