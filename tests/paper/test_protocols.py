@@ -12,12 +12,15 @@ from sklearn.svm import LinearSVC
 from projbank.bits import unpack
 from projbank.evaluate.data import DataSet, draw_split
 from projbank.evaluate.results import ResultFile, read_results
+from projbank.evaluate.retrieval import Retrieval
 from projbank.evaluate.runner import Experiment, Rules, run
 from projbank.learn.neighbors import nearest_neighbors, positive_pairs
 from projbank.methods import METHODS
-from projbank.metrics import pair_error, precision_recall
+from projbank.metrics import mean_average_precision, pair_error, precision_at_k, precision_recall
+from projbank.paper import causes
 from projbank.paper.action import Action, as_features, compact
 from projbank.paper.protocols import Cost, PairError, PrecisionRecallCurves
+from projbank.paper.tuned import GRIDS, Tuned
 from projbank.rows.source import as_rows
 from tests.methods.data import digit_products
 
@@ -179,3 +182,70 @@ def test_progress_is_over_the_whole_plan_and_on_terminals_only(tmp_path, monkeyp
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.getvalue())
     assert "8/8" in text
     assert "left" in text
+
+
+def test_the_whole_ranking_is_judged_where_it_is_asked_for(digits, tmp_path):
+    cells, sizes = [("original", None, {}), ("lsh", 32, {})], {"n_queries": 20, "n_train": 100, "ks": [10]}
+    plain = Retrieval(digits, cells, ResultFile(tmp_path / "r.json"), seeds=[3], **sizes)
+    assert not any("map" in record for record in measured(plain))
+    records = measured(Retrieval(digits, cells, ResultFile(tmp_path / "r.json"), seeds=[3], whole=True, **sizes))
+    split = draw_split(200, 20, 100, 3)
+    method = METHODS["lsh"](n_bits=32, random_state=3).fit(digits.vectors[split.training])
+    bits = [unpack(method.transform(digits.vectors[ids]), 32) for ids in (split.queries, split.gallery)]
+    distances = (bits[0][:, None] != bits[1]).sum(axis=2)
+    ids = np.argsort(distances, axis=1, kind="stable")
+    ranked = np.take_along_axis(distances, ids, axis=1)
+    expected = mean_average_precision(ids, digits.labels[split.gallery], digits.labels[split.queries], ranked)
+    assert records[1]["map"] == pytest.approx(expected)
+    assert 0 < records[0]["area"] < 1
+
+
+def test_parameters_are_chosen_among_held_out_vectors_of_the_gallery(digits, tmp_path, monkeypatch):
+    monkeypatch.setitem(GRIDS, "bpb", {"lam": (0.01, 1.0), "tol": (1e-6, 1e-2)})
+    cells = [("bpb", n, {"max_iter": 3, "n_neighbors": 5}) for n in (32, 16)]
+    results = ResultFile(tmp_path / "r.json")
+    settings = {"seeds": [2], "n_queries": 20, "n_train": 90, "ks": [10]}
+    records = measured(Tuned(digits, cells, results, **settings))
+    points = [r for r in results.records if r["protocol"]["experiment"] == "held-out"]
+    assert [r["n_bits"] for r in points] == [16] * 3  # the two last points share lam, and one of them was tried
+    split = draw_split(200, 20, 90, 2)
+    held_out = np.setdiff1d(split.gallery, split.training)
+    for point in points:
+        bank = METHODS["bpb"](16, random_state=2, **point["params"]).fit(digits.vectors[split.training])
+        bits = unpack(bank.transform(digits.vectors[held_out]), 16)
+        distances = (bits[:, None] != bits).sum(axis=2) * 200 + np.arange(len(bits))
+        np.fill_diagonal(distances, 10**6)
+        labels = digits.labels[held_out]
+        expected = precision_at_k(np.argsort(distances, axis=1)[:, :50], labels, labels, 50)
+        assert point["score"] == pytest.approx(expected, abs=0.02)  # of those at the 50th distance any may count
+    best = max(points, key=lambda r: r["score"])["params"]
+    assert [r["chosen"] for r in records] == [{word: best[word] for word in ("lam", "tol")}] * 2
+    bank = METHODS["bpb"](32, random_state=2, **best).fit(digits.vectors[split.training])
+    codes = [unpack(bank.transform(digits.vectors[ids]), 32) for ids in (split.queries, split.gallery)]
+    order = np.argsort((codes[0][:, None] != codes[1]).sum(axis=2), axis=1, kind="stable")
+    expected = precision_at_k(order, digits.labels[split.gallery], digits.labels[split.queries], 10)
+    assert records[0]["precision"]["10"] == pytest.approx(expected)
+
+
+def test_causes_change_one_thing_at_a_time(digits, tmp_path):
+    given = {"max_iter": 2}
+    plan = causes.cells([16], 80, given)
+    names = [(method, tuple(params)) for method, _, params in plan]
+    assert names.count(("bpb", ("max_iter", "grouping", "weights"))) == 9
+    experiment = causes.Causes(digits, plan, ResultFile(tmp_path / "r.json"), seeds=[1], n_queries=20, n_train=80)
+    records = {(r["method"], *map(str, r["params"].values())): r["precision"]["50"] for r in measured(experiment)}
+    assert len(records) == len(plan)
+    plain = METHODS["bpb"](16, random_state=1, **given)
+    split = draw_split(200, 20, 80, 1)
+    bits = [unpack(plain.fit(digits.vectors[split.training]).transform(digits.vectors[i]), 16) for i in split[:2]]
+    order = np.argsort((bits[0][:, None] != bits[1]).sum(axis=2), axis=1, kind="stable")
+    expected = precision_at_k(order, digits.labels[split.gallery], digits.labels[split.queries], 50)
+    assert records["bpb", "2", "kmeans", "learnt"] == pytest.approx(expected)
+    gaussian, floats = records["bpb", "2", "random", "gaussian"], records["original",]
+    assert 0.1 < gaussian < floats
+
+
+def test_a_bit_of_an_axis_parallel_projection_sees_one_dimension():
+    labels, weights = causes.axes(50, 20, np.random.default_rng(0))
+    assert np.count_nonzero(weights) == 20
+    assert sorted(labels[weights > 0]) == list(range(20))

@@ -23,7 +23,7 @@ ALL = "all"
 def reproduce(
     names: Annotated[
         list[str],
-        typer.Argument(help="retrieval, cost, action, code-length, pair-error, soft, pr-curves, sensitivity; or all."),
+        typer.Argument(help="Names of docs/reproduce.md, such as retrieval, tuned, cost, action, causes; or all."),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results and report; an unfinished run goes on.")],
     data: Annotated[

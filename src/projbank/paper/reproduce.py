@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from projbank.evaluate.data import DataSet, split_sizes
+from projbank.evaluate.data import MAX_TRAINING, DataSet, split_sizes
 from projbank.evaluate.results import ResultFile
 from projbank.evaluate.retrieval import ORIGINAL, Cell, Retrieval, list_cells
 from projbank.evaluate.runner import Experiment
 from projbank.features.extract import Outputs
 from projbank.methods import METHODS
+from projbank.paper import causes
 from projbank.paper.action import Action
 from projbank.paper.protocols import Cost, PairError, PrecisionRecallCurves
 from projbank.paper.sets import SetFiles, note_set
+from projbank.paper.tuned import GRIDS, LAMBDAS, Tuned
 
 KS = (10, 50, 100)
-LAMBDAS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 BASIS_SIZES = (100, 250, 500, 1000, 1500)
 
 PAPER_METHODS = (
@@ -81,27 +83,38 @@ def _sensitivity(job: Job) -> list[Cell]:
     return cells
 
 
+def _causes(job: Job) -> list[Cell]:
+    return causes.cells(job.bits, job.n_train, job.params.get("bpb", {}))
+
+
 class Protocol(NamedTuple):
-    """A table or figure: experiment, methods (none: all), lengths as D / bits, number of seeds, and the cells."""
+    """A table or figure: experiment, methods (none: all), lengths as D / bits, number of seeds, and the cells.
+
+    `params`: of methods, where the paper has others for this protocol.
+    """
 
     kind: Callable[..., Experiment]
     methods: tuple[str, ...]
     ratios: tuple[int, ...]
     seeds: int
     cells: Callable[[Job], list[Cell]] = _with_floats
+    params: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 
 _COST = ("rr", "rr+pq", "lsh", "bpbc", "cbe", "bpb", "kbpb-rbf", "joint")
+_ACTION_PARAMS = {name: {"lam": 8.0} | ({"n_basis": 500} if name.startswith("k") else {}) for name in GRIDS}
 _ACTION = (*(name for name in PAPER_METHODS if name not in ("kmeans+itq", "randst+bpb")), "joint")
 PROTOCOLS = {
-    "retrieval": Protocol(Retrieval, (), (64, 32, 16, 8), 5),
+    "retrieval": Protocol(Retrieval, (), (64, 32, 16, 10, 8), 5),
+    "tuned": Protocol(Tuned, tuple(GRIDS), (64, 32, 16, 10, 8), 5, _codes_only),
     "cost": Protocol(Cost, _COST, (20, 16, 10, 8), 1, _codes_only),
-    "action": Protocol(Action, _ACTION, (20, 15, 10, 8), 3),
+    "action": Protocol(Action, _ACTION, (20, 16, 15, 10, 8), 3, params=_ACTION_PARAMS),
     "code-length": Protocol(Retrieval, ("itq", "bpbc", "bpb", "joint"), (64, 32, 16, 8), 5),
     "pair-error": Protocol(PairError, ("bpb", "randst+bpb", "joint"), (64, 32, 16, 8, 4, 2), 3),
     "soft": Protocol(Retrieval, ("bpb", "kbpb-rbf"), (64, 32, 16, 8, 4, 2, 1), 3, _soft),
     "pr-curves": Protocol(PrecisionRecallCurves, (*PAPER_METHODS, "joint"), (8,), 3),
     "sensitivity": Protocol(Retrieval, ("bpb", "kbpb-rbf"), (10,), 3, _sensitivity),
+    "causes": Protocol(causes.Causes, ("bpb",), (8,), 3, _causes),
 }
 """What `projbank reproduce` knows."""
 IN_MAIN_FILE = ("retrieval", "code-length")
@@ -135,13 +148,16 @@ def _experiment(name: str, files: SetFiles, data: DataSet, results: ResultFile, 
     bits = lengths[-settings.n_lengths :] if settings.n_lengths else lengths
     methods = settings.methods or protocol.methods or tuple(METHODS)
     n_queries, n_train = files.n_queries(n_rows), settings.train or files.train
-    cells = protocol.cells(Job(methods, bits, settings.params, split_sizes(n_rows, n_queries, n_train)[1]))
+    given = {name: {**protocol.params.get(name, {}), **settings.params.get(name, {})} for name in METHODS}
+    most = getattr(protocol.kind, "max_training", MAX_TRAINING)
+    cells = protocol.cells(Job(methods, bits, given, split_sizes(n_rows, n_queries, n_train, most)[1]))
     more: dict[str, Any] = {"n_queries": n_queries, "n_train": n_train}
     if protocol.kind is Action:
         more = {"folds": files.fold_rows(n_rows)}
-    elif protocol.kind is Retrieval:
-        more |= {"ks": [k for k in KS if k <= n_rows - n_queries], "asymmetric": True, "name": name}
-    seeds = range(settings.seeds or protocol.seeds)
+    elif protocol.kind in (Retrieval, Tuned):
+        more |= {"ks": [k for k in KS if k <= n_rows - n_queries], "asymmetric": True, "whole": True}
+        more |= {"name": name} if protocol.kind is Retrieval else {}
+    seeds = range(settings.seeds or files.seeds or protocol.seeds)
     return protocol.kind(data, cells, results, seeds=seeds, n_jobs=settings.n_jobs, **more)
 
 
@@ -159,7 +175,9 @@ def prepare(files: SetFiles, folder: Path, n_jobs: int | None, verbose: int) -> 
     if not outputs.vectors.exists():
         folder.mkdir(parents=True, exist_ok=True)
         descriptors, components = ("trajectories", 200) if video else ("dense-sift", 250)
-        extractor = build_extractor(descriptors, files.kind or "fv", files.components or components)
+        power: dict[str, Any] = {} if files.alpha is None else {"alpha": files.alpha}
+        names = files.descriptor or descriptors, files.kind or "fv"
+        extractor = build_extractor(*names, files.components or components, **power)
         sample = files.sample or SAMPLE_IMAGES
         extract(source, extractor, outputs.vectors, sample_images=sample, n_jobs=n_jobs, verbose=verbose)
     lists = files.source / "ucfTrainTestlist"

@@ -49,6 +49,9 @@ class SetFiles:
     sample: int | None = None
     queries: int | None = None
     train: int | None = None
+    seeds: int | None = None
+    descriptor: str | None = None
+    alpha: float | None = None
     only: tuple[str, ...] = ()
 
     def open(self) -> DataSet:

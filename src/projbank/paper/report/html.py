@@ -12,7 +12,7 @@ from projbank.paper.report import plots, sections
 from projbank.paper.report.content import Cell, Column, Figure, Section, Table
 
 TITLE = "Projection banks, measured again"
-OUTCOMES = ("agrees", "differs", "open")
+OUTCOMES = ("agrees", "differs", "in part", "open")
 
 
 def write_report(folder: Path) -> Path:
@@ -93,7 +93,7 @@ def _cell(cell: Cell, column: Column) -> str:
     outcome, colon, rest = cell.text.partition(": ")
     text = escape(cell.text)
     if colon and outcome in OUTCOMES:
-        text = f'<strong class="{outcome}">{outcome}</strong> {escape(rest)}'
+        text = f'<strong class="{_id(outcome)}">{outcome}</strong> {escape(rest)}'
     return f"<td{value}{_classes(best=cell.best, paper=column.paper)}>{text}</td>"
 
 

@@ -38,10 +38,12 @@ def accuracy(kind: str, method: str, ratio: float) -> float | None:
 def figure(protocol: str, word: str, method: str, ratio: float) -> float | None:
     """What the paper prints for Fisher vectors (Flickr 1M at 50 results, UCF101) under a word of our records."""
     if protocol == "cost":
-        return cost({"coding_seconds": "coding ms", "training_seconds": "training s"}[word], method, ratio)
+        words = {"coding_seconds": "coding ms", "training_seconds": "training s", "model_bytes": "storage MB"}
+        return cost(words[word], method, ratio)
     if protocol == "action":
         return accuracy("fv", method, ratio)
-    return None if protocol else precision("Flickr 1M", "fv", method, 50, ratio)
+    is_precision = protocol == "" and word == "precision"
+    return precision("Flickr 1M", "fv", method, 50, ratio) if is_precision else None
 
 
 def _at(values: list[float] | None, position: int) -> float | None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from projbank.paper.report import plots, tables
+from projbank.paper.report import causes, plots, tables
 from projbank.paper.report.content import Figure, Section, Table
 from projbank.paper.report.statements import statements_table
 from projbank.paper.report.study import SetInfo, read_study
@@ -34,6 +34,8 @@ def build(folder: Path) -> list[Section]:
         "pair-error": ("Pairwise error of the bits", _pair_error),
         "soft": ("Soft against hard groups", lambda one: [plots.soft_figure(one, one.main_k("soft"))]),
         "pr-curves": ("Precision against recall", lambda one: [plots.curves_figure(one), tables.area_table(one)]),
+        "tuned": ("Retrieval with parameters chosen on held-out vectors", _tuned),
+        "causes": ("Why: one thing changed at a time", causes.tables),
         "sensitivity": ("Lambda and the number of basis samples", _sensitivity),
     }
     for protocol, (title, build_parts) in kinds.items():
@@ -54,7 +56,12 @@ def _retrieval(one: SetInfo) -> Parts:
     parts: Parts = [tables.retrieval_table(one, k), plots.precision_figure(one, k), plots.resources_figure(one)]
     parts += [tables.retrieval_table(one, other) for other in one.ks() if other != k]
     has_asymmetric = any("asymmetric" in record for record in one.good())
+    parts += [tables.whole_table(one, word) for word in tables.WHOLE if any(word in r for r in one.good())]
     return parts + ([tables.retrieval_table(one, k, "asymmetric")] if has_asymmetric else [])
+
+
+def _tuned(one: SetInfo) -> Parts:
+    return [tables.tuned_table(one, one.main_k("tuned"))]
 
 
 def _pair_error(one: SetInfo) -> Parts:

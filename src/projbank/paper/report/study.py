@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,8 +40,10 @@ METHODS: dict[str, tuple[str, str]] = {
     "rabitq": ("RaBitQ", ""),
 }
 """How methods are written, and their colour, marker and line, in the order of the tables: the paper's first."""
-PLAIN_PARAMS = ("max_iter", "n_neighbors")
-"""Parameters that do not make a variant of its own: `--quick` lowers them."""
+PLAIN_PARAMS = {"action": ("max_iter", "n_neighbors", "lam", "n_basis"), "causes": ("max_iter",)}
+"""Parameters that do not make a variant of its own, by protocol: the protocol itself sets them, for all methods."""
+QUICK_PARAMS = ("max_iter", "n_neighbors")
+"""The same in all other protocols: `--quick` lowers them."""
 MAIN_K = 50
 REAL_METHODS = ("original", "pca", "rr", "pq", "rr+pq", "pka")
 """Methods whose codes are not compared by Hamming distance, as in the upper part of the paper's tables."""
@@ -164,19 +166,23 @@ def read_study(folder: Path) -> list[SetInfo]:
                 one = sets.setdefault(name, SetInfo(name, *size, **words))
                 one.records.setdefault(record["protocol"].get("experiment", suffix), []).append(record)
     for one in sets.values():
-        one.records = {protocol: _comparable(records) for protocol, records in one.records.items()}
+        one.records = {
+            protocol: _comparable(records, PLAIN_PARAMS.get(protocol, QUICK_PARAMS))
+            for protocol, records in one.records.items()
+            if protocol != "held-out"  # points that were tried on the way to those of "tuned"
+        }
         if "soft" in one.records:
             one.records["soft"] += _borrowed(one.records["soft"], one.good())
     order = list(notes)
     return sorted(sets.values(), key=lambda one: order.index(one.name) if one.name in order else len(order))
 
 
-def _comparable(records: list[Record]) -> list[Record]:
+def _comparable(records: list[Record], plain: Sequence[str]) -> list[Record]:
     """Records of the data and protocol that most cells have, and of each variant's most common parameters."""
     records = _most(records, lambda record: [record["dataset"], record["protocol"]])
     same: dict[tuple, list[Record]] = {}
     for record in records:
-        other = sorted((word, value) for word, value in record["params"].items() if word not in PLAIN_PARAMS)
+        other = sorted((word, value) for word, value in record["params"].items() if word not in plain)
         name = " ".join([record["method"], *(f"{word}={value}" for word, value in other)])
         same.setdefault((name, record["n_bits"]), []).append(record | {"method": name})
     return [record for found in same.values() for record in _most(found, lambda record: record["params"])]

@@ -14,6 +14,8 @@ BEST = (
     "chosen; one seed does not count beside means of several."
 )
 REAL_NUMBERS = "PCA, PKA and RR give as many real numbers as others give bits, so their codes are 32 times as long."
+WHOLE = {"map": "mean average precision", "area": "area under precision against recall"}
+"""What is measured on the ranking of the whole gallery."""
 COSTS = {
     "storage MB": ("model_bytes", 1e-6),
     "training s": ("training_seconds", 1.0),
@@ -76,6 +78,21 @@ def area_table(one: SetInfo) -> Table:
     """Areas under the precision-recall curves."""
     title = f"{one.title}: area under the precision-recall curve"
     return _by_length(one, "area", title, "pr-curves", _means(one, "pr-curves", ("area",)), {}, [BEST])
+
+
+def whole_table(one: SetInfo, word: str) -> Table:
+    """A measure of the ranking of the whole gallery."""
+    return _by_length(one, word, f"{one.title}: {WHOLE[word]}", "", _means(one, "", (word,)), {}, [BEST])
+
+
+def tuned_table(one: SetInfo, k: int) -> Table:
+    """Precision with parameters chosen on held-out vectors, and which were chosen."""
+    chosen = {(r["method"], r["n_bits"]): r["chosen"] for r in one.good("tuned") if r.get("chosen")}
+    lines = sorted(
+        {f"{method_name(m)}: {', '.join(f'{w} {v:g}' for w, v in c.items())}" for (m, _), c in chosen.items()}
+    )
+    title, ours = f"{one.title}: precision at {k}, chosen parameters", _means(one, "tuned", ("precision", str(k)))
+    return _by_length(one, "tuned", title, "tuned", ours, {}, [*lines, BEST])
 
 
 def failures(one: SetInfo, protocol: str) -> list[str]:
