@@ -10,6 +10,7 @@ import numpy as np
 from projbank.evaluate.results import Record, stamp
 from projbank.evaluate.retrieval import Cell, Retrieval, build_method
 from projbank.evaluate.tuning import MAX_HELD_OUT, retrieval_scorer
+from projbank.methods import METHODS
 
 K = 50
 LAMBDAS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
@@ -58,7 +59,9 @@ class Tuned(Retrieval):
         """Precision of a point among held-out vectors, from its record if there is one."""
         held_out = np.setdiff1d(self.split.gallery, self.split.training)[:MAX_HELD_OUT]
         protocol = {"experiment": "held-out", "held_out": len(held_out), "training": self.sizes[1], "k": K}
-        point = key | {"protocol": protocol, "n_bits": self._bits, "params": key["params"] | params}
+        defaults = METHODS[key["method"]]().get_params()  # left out, so that no point is tried twice
+        changed = {word: value for word, value in params.items() if value != defaults[word]}
+        point = key | {"protocol": protocol, "n_bits": self._bits, "params": key["params"] | changed}
         known = self.results.find(point)
         if known is None:
             start = time.perf_counter()
