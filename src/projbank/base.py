@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -21,7 +23,7 @@ from projbank.models.file import ModelFile
 from projbank.models.model import Model
 from projbank.params import check_choice, check_int
 from projbank.progress import say
-from projbank.rows.source import ArrayRows, RowSource, as_rows, reader_of
+from projbank.rows.source import ArrayRows, RowSource, as_rows, foreign_rows
 from projbank.rows.sparse import checked
 from projbank.threads import thread_count
 
@@ -61,7 +63,9 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
 
         Parameters
         ----------
-        X : (n, D) array, memory map, scipy.sparse matrix or h5py data set, read in blocks
+        X : (n, D), anything that `projbank.rows` reads
+            Arrays, memory maps, scipy.sparse, h5py, zarr and Dask arrays, columns of vectors of pandas, polars and
+            pyarrow, torch tensors, AnnData (its X). Read in blocks.
         y : ignored
 
         Returns
@@ -81,19 +85,21 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
 
         Parameters
         ----------
-        X : (n, D) array, memory map, scipy.sparse matrix or h5py data set
+        X : (n, D), as for `fit`
 
         Returns
         -------
         codes : (n, ceil(n_bits / 8)) uint8, or (n, n_bits) float32 where the distance is "l2"
+            A Dask array for a Dask array, computed when it is asked for.
             Bit p stands in byte p // 8 at position p % 8, as in FAISS; padding bits are 0.
         """
-        return self._coded(self._check_rows(X), self._n_features_out, np.float32 if self.distance == "l2" else np.uint8)
+        dtype = np.float32 if self.distance == "l2" else np.uint8
+        return self._coded(self._check_rows(X), self._n_features_out, dtype, "transform")
 
     @available_if(_has_margins)
     def decision_function(self, X: Any) -> NDArray[np.float32]:
         """Margins of X, (n, n_bits) float32; bit p of the code is 1 iff margin p is above 0."""
-        return self._coded(self._check_rows(X), self.n_bits_, np.float32)
+        return self._coded(self._check_rows(X), self.n_bits_, np.float32, "decision_function")
 
     def write(self, X: Any, out: NDArray[Any]) -> None:
         """Write the codes (`out` of uint8) or margins (float32) of X into an array, e.g. a memory-mapped file."""
@@ -134,7 +140,10 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
     def _write(self, rows: RowSource, out: NDArray[Any]) -> None:
         """Write codes or margins of rows; raises for the first NaN or infinity."""
 
-    def _coded(self, rows: RowSource, width: int, dtype: type) -> NDArray[Any]:
+    def _coded(self, rows: RowSource, width: int, dtype: type, method: str) -> NDArray[Any]:
+        if rows.is_lazy:
+            one = copy.copy(self).set_params(n_jobs=1, verbose=0)  # what computes the array has workers of its own
+            return rows.lazily(partial(_call, one, method), width, dtype, f"{method}-{self.identity()}")
         out: NDArray[Any] = np.empty((rows.shape[0], width), dtype)
         self._write(rows, out)
         return out
@@ -163,9 +172,11 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
                 return ArrayRows(X)
         if sp.issparse(X):
             X = checked(X)  # before anything converts it
-        reader = reader_of(X)
-        if reader is not None:
-            rows = reader(X)
+        rows = foreign_rows(X)
+        if rows is not None:
+            least = 2 if reset else 1
+            if rows.shape[0] < least or rows.shape[1] < 1:
+                raise ValueError(f"X must have at least {least} row(s) and 1 column. Got shape {rows.shape}.")
             validate_data(self, rows, reset=reset, skip_check_array=True)
             return rows
         return as_rows(
@@ -295,6 +306,10 @@ class ModelCoder(RowCoder):
         self._check_parameters()
         self.n_features_in_ = model.n_features
         self._adopt(model)
+
+
+def _call(coder: RowCoder, method: str, rows: RowSource) -> NDArray[Any]:
+    return getattr(coder, method)(rows)
 
 
 def _imported(place: str) -> Any:

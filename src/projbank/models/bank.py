@@ -14,7 +14,7 @@ from projbank.kernels.encode import code_rows, margin_rows
 from projbank.models.file import ModelFileError
 from projbank.models.groups import group_columns
 from projbank.models.model import Floats, Model
-from projbank.rows.source import BLOCK_BYTES, RowSource, row_blocks
+from projbank.rows.source import BLOCK_BYTES, RowSource
 
 _READ_BYTES = 128 << 20
 """Bytes of a mapped file that all threads together look at before its memory is let go."""
@@ -116,4 +116,4 @@ def block_bounds(rows: RowSource, n_threads: int) -> list[tuple[int, int]]:
         return [(0, n_rows)]
     share = 4 * n_rows * n_features // (2 * n_threads)  # two blocks for each thread, so that none waits long
     as_it_is = rows.array is not None and rows.array.dtype == np.float32  # no copy is made of a block
-    return row_blocks(n_rows, n_features, min(share, _READ_BYTES // n_threads if as_it_is else BLOCK_BYTES))
+    return rows.bounds(min(share, _READ_BYTES // n_threads if as_it_is else BLOCK_BYTES))

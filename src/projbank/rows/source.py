@@ -1,7 +1,8 @@
 """RowSource: rows of long vectors, read in blocks and never copied whole, whatever they are stored as.
 
-Everything that gives long vectors is one: arrays and memory maps, scipy.sparse matrices, HDF5 data sets. What reads
-rows asks for blocks, for rows by their ids, for a sample or for statistics, and never what kind of rows it has.
+Everything that gives long vectors is one: arrays and memory maps, scipy.sparse matrices, HDF5, zarr, parquet, Dask
+arrays, columns of frames, tensors, single cells. What reads rows asks for blocks, for rows by their ids, for a sample
+or for statistics, and never what kind of rows it has.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from projbank.progress import progress
 from projbank.rows.sparse import checked
@@ -26,8 +27,17 @@ LARGEST = 1e12
 """Largest root mean square of a column that can be learnt from: sums of squares must fit into float32."""
 _LARGE = 1 << 20
 """Numbers from which a copy is worth starting threads for."""
-_READERS = {"h5py": "projbank.rows.hdf5:Hdf5Rows"}
-"""Package of a type to the class that reads its rows; arrays and scipy.sparse are read here."""
+_READERS = {
+    "anndata": "anndata:anndata_rows",
+    "dask": "dask:dask_rows",
+    "h5py": "hdf5:Hdf5Rows",
+    "pandas": "frames:pandas_rows",
+    "polars": "frames:polars_rows",
+    "pyarrow": "arrow:arrow_rows",
+    "torch": "torch:torch_rows",
+    "zarr": "zarr:zarr_rows",
+}
+"""Package of a type to the module and the function that returns its rows, or None where NumPy reads them as well."""
 
 Floats = NDArray[np.float32]
 ALL = slice(None)
@@ -51,6 +61,10 @@ class RowSource(ABC):
     shape: tuple[int, int]
     array: NDArray[Any] | None = None
     """The rows themselves where they lie in memory or in a mapped file, as they are."""
+    first: int = 0
+    """Number of the first row, where these are some rows out of more."""
+    is_lazy: bool = False
+    """Whether these rows are an array that is computed when it is asked for; then `lazily` makes such ones of codes."""
     _statistics: Statistics | None = None
 
     @abstractmethod
@@ -103,6 +117,13 @@ class RowSource(ABC):
         ids = np.unique(np.linspace(0, self.shape[0] - 1, n_rows).astype(np.int64)).tolist()
         return float(np.mean([np.count_nonzero(self.block(i, i + 1)) for i in ids]))
 
+    def lazily(self, code: Callable[[RowSource], NDArray[Any]], width: int, dtype: DTypeLike, token: str) -> Any:
+        """Return ``code`` of these rows, (n, width), as an array that is computed when it is asked for.
+
+        For rows that are lazy themselves; `token` names what `code` does.
+        """
+        raise NotImplementedError
+
     def write(
         self,
         code: Callable[[Floats, NDArray[Any]], bool],
@@ -123,7 +144,7 @@ class RowSource(ABC):
             with np.errstate(invalid="ignore", over="ignore"):  # bad values are refused below
                 is_finite = code(rows, out[start:stop])
             if not is_finite:
-                check_finite(rows, start)
+                check_finite(rows, self.first + start)
             release_pages(rows)
             return stop - start
 
@@ -140,9 +161,10 @@ class ArrayRows(RowSource):
 
     array: NDArray[Any]
 
-    def __init__(self, array: NDArray[Any]) -> None:
+    def __init__(self, array: NDArray[Any], first: int = 0) -> None:
         self.array = array
         self.shape = array.shape
+        self.first = first
 
     def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
         return as_floats(self.array[start:stop, columns])
@@ -178,23 +200,21 @@ class SparseRows(RowSource):
 
 def as_rows(X: Any) -> RowSource:
     """Rows of anything that is known how to read."""
-    if isinstance(X, RowSource):
-        return X
-    reader = reader_of(X)
-    if reader is not None:
-        return reader(X)
+    rows = foreign_rows(X)
+    if rows is not None:
+        return rows
     return SparseRows(X) if sp.issparse(X) else ArrayRows(np.asarray(X))
 
 
-def reader_of(X: Any) -> Callable[[Any], RowSource] | None:
-    """Return the class that reads the rows of a foreign kind of storage; None for arrays and scipy.sparse."""
+def foreign_rows(X: Any) -> RowSource | None:
+    """Rows of a foreign kind of storage, which is not turned into an array; None for arrays and scipy.sparse."""
     if isinstance(X, RowSource):
-        return as_rows
+        return X
     package = type(X).__module__.partition(".")[0]
-    if package not in _READERS:
+    if package not in _READERS or isinstance(X, np.ndarray) or sp.issparse(X):  # anndata has subclasses of both
         return None
     module, name = _READERS[package].split(":")
-    return getattr(importlib.import_module(module), name)
+    return getattr(importlib.import_module(f"projbank.rows.{module}"), name)(X)
 
 
 def row_blocks(n_rows: int, n_features: int, budget: int = BLOCK_BYTES) -> list[tuple[int, int]]:

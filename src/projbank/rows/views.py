@@ -1,11 +1,14 @@
-"""Rows that are computed from other rows as they are read: chosen, scaled, folded, repeated."""
+"""Rows that are computed from other rows as they are read: chosen, scaled, normalised, stacked, folded, repeated."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.rows.source import ALL, Floats, RowSource, Statistics
+from projbank.rows.source import ALL, BLOCK_BYTES, Floats, RowSource, Statistics, as_rows, check_finite
 from projbank.threads import split_rows
 
 
@@ -41,6 +44,92 @@ class ScaledRows(RowSource):
 
     def statistics(self, name: str = "X") -> Statistics:
         return Statistics(*(part / self._scale for part in self._rows.statistics(name)))
+
+
+class LogCounts(RowSource):
+    """Counts scaled to the same sum in every row, then log(1 + x): what is usual for gene expression.
+
+    Parameters
+    ----------
+    counts : (n, D), anything that can be read as rows; rows of zeros stay as they are
+    target_sum : what a row's counts are scaled to
+    """
+
+    def __init__(self, counts: Any, target_sum: float = 1e4) -> None:
+        self._rows = as_rows(counts)
+        self._target_sum = target_sum
+        self.shape = self._rows.shape
+
+    def bounds(self, budget: int = BLOCK_BYTES) -> list[tuple[int, int]]:
+        return self._rows.bounds(budget)
+
+    def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
+        return self._normalized(self._rows.block(start, stop), np.arange(start, stop))[:, columns]
+
+    def take(self, ids: NDArray[np.integer], out: Floats, n_threads: int = 1) -> None:
+        self._rows.take(ids, out, n_threads)
+        for start, stop in split_rows(len(ids), 64):
+            out[start:stop] = self._normalized(out[start:stop], ids[start:stop])
+
+    def _normalized(self, counts: Floats, ids: NDArray[np.integer]) -> Floats:
+        check_finite(counts, ids=ids)
+        if counts.size and counts.min() < 0:
+            row = ids[np.argmax((counts < 0).any(axis=1))]
+            raise ValueError(f"X has a negative value at row {row}: only counts can be normalised.")
+        sums = counts.sum(axis=1, dtype=np.float64, keepdims=True)
+        factors = np.divide(self._target_sum, sums, out=np.zeros_like(sums), where=sums > 0)
+        scaled = counts * factors.astype(np.float32)
+        return np.log1p(scaled, out=scaled)
+
+
+class RowRange(RowSource):
+    """Some consecutive rows; what is wrong with one is told with its number among all."""
+
+    def __init__(self, rows: RowSource, start: int, stop: int) -> None:
+        self._rows = rows
+        self._start = start
+        self.first = rows.first + start
+        self.shape = stop - start, rows.shape[1]
+
+    def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
+        return self._rows.block(self._start + start, self._start + stop, columns)
+
+    def take(self, ids: NDArray[np.integer], out: Floats, n_threads: int = 1) -> None:
+        self._rows.take(np.asarray(ids) + self._start, out, n_threads)
+
+
+class StackedRows(RowSource):
+    """Rows of several sources, one below the other: several files as one."""
+
+    def __init__(self, parts: Sequence[Any], names: Sequence[str] | None = None) -> None:
+        self._parts = [as_rows(part) for part in parts]
+        names = names or [f"part {i}" for i in range(len(parts))]
+        for part, name in zip(self._parts, names, strict=True):
+            if part.shape[1] != self._parts[0].shape[1]:
+                raise ValueError(
+                    f"{name}: vectors have {part.shape[1]} dimensions, but those of {names[0]} have "
+                    f"{self._parts[0].shape[1]}."
+                )
+        self._edges = np.cumsum([0, *(part.shape[0] for part in self._parts)]).tolist()
+        self.shape = self._edges[-1], self._parts[0].shape[1]
+
+    def bounds(self, budget: int = BLOCK_BYTES) -> list[tuple[int, int]]:
+        pieces = zip(self._parts, self._edges[:-1], strict=True)
+        return [(edge + start, edge + stop) for part, edge in pieces for start, stop in part.bounds(budget)]
+
+    def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
+        blocks = [
+            part.block(max(0, start - edge), min(part.shape[0], stop - edge), columns)
+            for part, edge in zip(self._parts, self._edges[:-1], strict=True)
+            if edge < stop and start < edge + part.shape[0]
+        ]
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+    def take(self, ids: NDArray[np.integer], out: Floats, n_threads: int = 1) -> None:
+        places = np.searchsorted(ids, self._edges).tolist()
+        for part, edge, first, last in zip(self._parts, self._edges[:-1], places[:-1], places[1:], strict=True):
+            if first < last:
+                part.take(np.asarray(ids[first:last]) - edge, out[first:last], n_threads)
 
 
 class FoldedRows(RowSource):
