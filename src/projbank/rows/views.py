@@ -72,7 +72,7 @@ class LogCounts(RowSource):
             out[start:stop] = self._normalized(out[start:stop], ids[start:stop])
 
     def _normalized(self, counts: Floats, ids: NDArray[np.integer]) -> Floats:
-        check_finite(counts, ids=ids)
+        check_finite(counts, ids=np.asarray(ids, np.int64))
         if counts.size and counts.min() < 0:
             row = ids[np.argmax((counts < 0).any(axis=1))]
             raise ValueError(f"X has a negative value at row {row}: only counts can be normalised.")
