@@ -12,10 +12,12 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
 
 
 def main():
-    from tests.fuzz.run import Fuzz, summary, tell
+    from tests.fuzz.run import BATCH, Fuzz, summary, tell
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--batch", type=int, default=BATCH, help="cases that a child takes in turn")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="formats with this in their name")
     parser.add_argument("--case", type=int, help="one case, again")
@@ -27,12 +29,11 @@ def main():
         fuzz = Fuzz(folder, given.seed, given.only)
         if given.case is not None:
             if given.keep:
-                given.keep.write_bytes(fuzz.change(given.case)[1])
-            tell(fuzz.run(given.case))
+                given.keep.write_bytes(fuzz.change(given.case))
+            tell(next(fuzz.run([given.case])))
             return 0
         started, outcomes, seen = time.perf_counter(), [], set()
-        for case in range(given.n):
-            outcome = fuzz.run(case)
+        for outcome in fuzz.run(range(given.first, given.first + given.n), given.batch):
             if outcome.failed or (given.words and outcome.kind == "refused" and _gist(outcome) not in seen):
                 seen.add(_gist(outcome))
                 tell(outcome)

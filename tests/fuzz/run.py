@@ -1,5 +1,6 @@
-"""Each case in a child of its own, forked from a parent in which everything is imported, compiled and tried."""
+"""Cases in children forked from a parent in which everything is imported, compiled and tried."""
 
+import json
 import os
 import resource
 import select
@@ -14,8 +15,10 @@ import numpy as np
 
 from tests.fuzz.formats import digest, formats
 
-SECONDS = 30
+SECONDS = 60
 BYTES = 1 << 30
+BATCH = 10
+"""Cases that a child takes in turn; what fails is tried again in a child of its own, and so is what comes after it."""
 REFUSALS = (ValueError, TypeError, OSError)
 """What a refusal may be; the command line says each in one line."""
 
@@ -51,77 +54,100 @@ class Fuzz:
         path.write_bytes(content)
         return path
 
-    def change(self, case):
-        """The format and the damaged file of a case."""
+    def pick(self, case):
+        """Generator of a case, and the number of its format."""
         rng = np.random.default_rng([self.seed, case])
-        number = int(rng.integers(len(self.formats)))
-        found = self.formats[number]
-        return number, found.change(found.content, rng)
+        return rng, int(rng.integers(len(self.formats)))
 
-    def run(self, case):
-        """Damage a file and use it in a child."""
-        number, content = self.change(case)
-        found = self.formats[number]
-        if content == found.content:
-            return Outcome(case, found.name, "right")
-        path = self.write(found, content)
-        kind, words = _in_child(lambda: found.use(path))
-        if kind == "answered" and found.checked:
-            kind = "right" if words == self.answers[number] else "another answer"
-        return Outcome(case, found.name, kind, words)
+    def change(self, case):
+        """The damaged file of a case."""
+        rng, number = self.pick(case)
+        return self.formats[number].change(self.formats[number].content, rng)
 
+    def run(self, cases, batch=BATCH):
+        """Yield the outcome of each case."""
+        waiting = list(cases)
+        while waiting:
+            taken, waiting = waiting[:batch], waiting[batch:]
+            done = self._in_child(taken)
+            if len(done) == 1:
+                yield done[0]
+                continue
+            for place, outcome in enumerate(done):
+                if outcome.failed:  # alone, to be sure that it was this one
+                    yield self._in_child([outcome.case])[0]
+                    waiting = taken[place + 1 :] + waiting
+                    break
+                yield outcome
 
-def _in_child(work):
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        _work(work, writer)
-    os.close(writer)
-    text, hangs = b"", False
-    try:
+    def _in_child(self, cases):
+        """Outcomes of the first cases, up to one that ends the child or fails."""
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            self._work(cases, writer)
+        os.close(writer)
+        text, hangs = b"", False
         while True:
             ready, _, _ = select.select([reader], [], [], SECONDS)
-            if not ready:
-                hangs = True
-                os.kill(child, signal.SIGKILL)
-                break
-            part = os.read(reader, 1 << 16)
-            if not part:
-                break
+            part = os.read(reader, 1 << 16) if ready else b""
             text += part
-    finally:
+            if not part:
+                hangs = not ready
+                break
         os.close(reader)
+        if hangs:
+            os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-    if hangs:
-        return "hangs", f"for {SECONDS} s"
-    if os.WIFSIGNALED(status):
-        return "signal", signal.Signals(os.WTERMSIG(status)).name
-    kind, _, words = text.decode("utf-8", "replace").partition("\n")
-    return kind or "no word", words
+        done = [
+            Outcome(case, self.formats[self.pick(case)[1]].name, *json.loads(line))
+            for case, line in zip(cases, text.splitlines(), strict=False)
+        ]
+        if len(done) < len(cases) and not (done and done[-1].failed):
+            case = cases[len(done)]
+            kind, words = "signal", signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else str(status)
+            if hangs:
+                kind, words = "hangs", f"for {SECONDS} s"
+            done.append(Outcome(case, self.formats[self.pick(case)[1]].name, kind, words))
+        return done
 
+    def _work(self, cases, writer):
+        """The child: never returns."""
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+            size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (size + BYTES, size + BYTES))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            for case in cases:
+                kind, words = self._try(case)
+                os.write(writer, json.dumps([kind, words[:3000]]).encode() + b"\n")
+                if kind not in ("refused", "right", "answered"):
+                    break
+        finally:
+            os._exit(0)
 
-def _work(work, writer):
-    """The child: never returns."""
-    kind, words = "no word", ""
-    try:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-        size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (size + BYTES, size + BYTES))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        kind, words = "answered", digest(work())
-    except MemoryError as error:
-        kind, words = "more than 1 GB", str(error)
-    except REFUSALS as error:
-        kind, words = "refused", f"{type(error).__name__}: {error}"
-        if isinstance(error.__cause__, MemoryError) or "nable to allocate" in words:
-            kind = "more than 1 GB"
-    except BaseException:
-        kind, words = "traceback", traceback.format_exc()
-    os.write(writer, f"{kind}\n{words}".encode("utf-8", "replace")[:60_000])
-    os._exit(0)
+    def _try(self, case):
+        _, number = self.pick(case)
+        found, content = self.formats[number], self.change(case)
+        if content == found.content:
+            return "right", ""
+        path = self.write(found, content)
+        try:
+            words = digest(found.use(path))
+        except MemoryError as error:
+            return "more than 1 GB", str(error)
+        except REFUSALS as error:
+            words = f"{type(error).__name__}: {error}"
+            too_much = isinstance(error.__cause__, MemoryError) or "nable to allocate" in words
+            return ("more than 1 GB" if too_much else "refused"), words
+        except BaseException:
+            return "traceback", traceback.format_exc()[-3000:]
+        if not found.checked:
+            return "answered", words
+        return ("right" if words == self.answers[number] else "another answer"), words
 
 
 def summary(outcomes):

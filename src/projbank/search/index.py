@@ -39,7 +39,7 @@ class HammingIndex:
     payload : list, optional
         A small JSON value per code (a path, a title, a dict), kept beside it.
     made_by : str, optional
-        Identity of what made the codes (`bank.identity_`), kept in the file.
+        Identity of what made the codes (`bank.identity()`), kept in the file.
 
     Notes
     -----

@@ -1,0 +1,122 @@
+"""What is killed: commands, and changes of an index, on folders with and without earlier outputs."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from projbank import HammingIndex
+from projbank.cli import main
+
+
+@dataclass
+class Scenario:
+    """A change of a folder; `prepare` fills the folder before it, `run` makes it, in that folder."""
+
+    name: str
+    prepare: Callable[[Path], None]
+    run: Callable[[], None]
+    grows: dict[str, Callable[[Path], bool]] = field(default_factory=dict)
+    """Files that have good states between the old and the new one, and what tells whether one is good."""
+
+
+def command(*words):
+    """Run the command line in this process."""
+
+    def run():
+        sys.argv = ["projbank", *words]
+        try:
+            main()
+        except SystemExit as stop:
+            if stop.code:
+                raise
+
+    return run
+
+
+FIT = ("-b", "24", "-k", "5", "--max-iter", "5", "-q")
+FEATURES = (
+    "features",
+    "pictures",
+    "-o",
+    "v.npy",
+    "--kind",
+    "vlad",
+    "-k",
+    "3",
+    "--set",
+    "bin_sizes=4,6",
+    "--sample",
+    "4",
+)
+N_VECTORS, APPENDED = 3000, 40
+
+
+def scenarios():
+    """All of them."""
+    fit = command("fit", "x.npy", "-o", "bank", "--seed", "1", *FIT)
+    encode = command("encode", "bank", "x.npy", "-o", "codes.npy", "-q")
+    margins = command("encode", "bank", "x.npy", "-o", "codes.npy", "-q", "--margins")
+    index = command("index", "codes.npy", "-o", "index.pbi", "-b", "24")
+    describe = command(*FEATURES, "-j", "2", "-q")
+    return [
+        Scenario("fit", _vectors, fit),
+        Scenario("fit again", _after(_vectors, command("fit", "x.npy", "-o", "bank", "--seed", "2", *FIT)), fit),
+        Scenario("encode", _after(_vectors, fit), encode),
+        Scenario("encode again", _after(_vectors, fit, encode, _other_vectors), encode),
+        Scenario("margins", _after(_vectors, fit), margins),
+        Scenario("index", _after(_vectors, fit, encode), index),
+        Scenario("index again", _after(_vectors, fit, encode, index, _other_vectors, encode), index),
+        Scenario("append to an index", _after(_vectors, fit, encode, index), _append, {"index.pbi": _is_between}),
+        Scenario("features", _pictures, describe),
+        Scenario("features again", _after(_pictures, describe, _more_pictures), describe),
+    ]
+
+
+def _after(prepare, *runs):
+    def prepared(folder):
+        prepare(folder)
+        for run in runs:
+            run()
+
+    return prepared
+
+
+def _vectors(folder):
+    np.save(folder / "x.npy", np.random.default_rng(0).standard_normal((N_VECTORS, 96)).astype(np.float32))
+
+
+def _other_vectors():
+    np.save("x.npy", np.random.default_rng(1).standard_normal((3500, 96)).astype(np.float32))
+
+
+def _append():
+    """Grow an index step by step; a run after a kill goes on from where the file is."""
+    index = HammingIndex.load("index.pbi")
+    for step in range((len(index) - N_VECTORS) // 10, APPENDED):
+        index.add(_appended()[step])
+        index.save("index.pbi")
+
+
+def _is_between(path):
+    """Whether an index holds the first so many steps, whole."""
+    codes = HammingIndex.load(path).codes[N_VECTORS:]
+    return len(codes) % 10 == 0 and np.array_equal(codes.reshape(-1, 10, 3), _appended()[: len(codes) // 10])
+
+
+def _appended():
+    return np.random.default_rng(3).integers(0, 256, (APPENDED, 10, 3), np.uint8)
+
+
+def _pictures(folder, first=0, last=12):
+    (folder / "pictures").mkdir(exist_ok=True)
+    for i in range(first, last):
+        noise = np.random.default_rng(i).integers(0, 256, (48, 64), np.uint8)
+        cv2.imwrite(str(folder / "pictures" / f"{i:02}.png"), cv2.GaussianBlur(noise, (5, 5), 2))
+
+
+def _more_pictures():
+    _pictures(Path(), 12, 20)
