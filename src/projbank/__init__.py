@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from projbank.kernel_bank import KernelProjectionBank
     from projbank.models.file import ModelFileError, load
     from projbank.search import HammingIndex
+    from projbank.upkeep.check import check
 
 __version__ = "0.1.0"
-__all__ = ["Album", "HammingIndex", "KernelProjectionBank", "ModelFileError", "ProjectionBank", "load"]
+__all__ = ["Album", "HammingIndex", "KernelProjectionBank", "ModelFileError", "ProjectionBank", "check", "load"]
 
 _PLACES = {
     "Album": "album",
@@ -21,6 +22,7 @@ _PLACES = {
     "KernelProjectionBank": "kernel_bank",
     "ModelFileError": "models.file",
     "ProjectionBank": "bank",
+    "check": "upkeep.check",
     "load": "models.file",
 }
 """Public name to the module it stands in, which is imported when the name is first used."""

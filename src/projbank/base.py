@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -18,6 +19,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from projbank.bits import code_bytes
 from projbank.blas import blas_threads
+from projbank.learn.reference import Reference
+from projbank.learn.renewal import Kept, keep_comparable
 from projbank.learn.run import Run
 from projbank.models.file import ModelFile
 from projbank.models.model import Model
@@ -72,13 +75,7 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
         -------
         self
         """
-        self._check_parameters()
-        rows = self._check_rows(X, reset=True)
-        n_bits = self._resolve_bits(rows.shape[1])
-        seed = self._seed()
-        with blas_threads(1):  # work is shared out in blocks: same bits for any number of threads
-            self._learn(rows, n_bits, seed)
-        return self
+        return self._fit(X)
 
     def transform(self, X: Any) -> NDArray[Any]:
         """Codes of X.
@@ -125,6 +122,16 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
     @abstractmethod
     def model_bytes(self) -> int:
         """Bytes of what coding needs."""
+
+    def _fit(self, X: Any, **more: Any) -> Self:
+        """Check parameters and rows, and learn; `more` is handed on to `_learn`."""
+        self._check_parameters()
+        rows = self._check_rows(X, reset=True)
+        n_bits = self._resolve_bits(rows.shape[1])
+        seed = self._seed()
+        with blas_threads(1):  # work is shared out in blocks: same bits for any number of threads
+            self._learn(rows, n_bits, seed, **more)
+        return self
 
     def _check_parameters(self) -> None:
         """Raise for parameters out of range."""
@@ -241,8 +248,36 @@ class ModelCoder(RowCoder):
     """
 
     model_: Model
+    comparable_: tuple[str, ...]
+    """Identities of earlier banks whose codes may be compared with those of this one (`fit` with `keep_codes`)."""
+    kept_: Kept | None
+    reference_: Reference | None
+    """Codes of vectors that the bank was not learnt from, where the learner held some back."""
     grouping: str | ArrayLike
     n_assign: int | str
+
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, *, start: ModelCoder | None = None, keep_codes: bool = False
+    ) -> Self:
+        """Learn from X, anew or on from a bank that exists.
+
+        Parameters
+        ----------
+        X : (n, D) array, memory map, scipy.sparse matrix or h5py data set, read in blocks
+        y : ignored
+        start : fitted estimator of the same solver, optional
+            Learning goes on from its weights and groups, in a fraction of the time; `n_bits` is that of `start`.
+        keep_codes : bool
+            Change so little that codes of `start` and of this estimator can be compared with each other; `kept_` says
+            how they go together. Otherwise all has to be coded again.
+
+        Returns
+        -------
+        self
+        """
+        if keep_codes and start is None:
+            raise ValueError("keep_codes is for learning on from a bank: give start, too.")
+        return self._fit(X, start=start, keep_codes=keep_codes)
 
     def query_values(self, X: Any) -> NDArray[np.float32]:
         """Queries for an asymmetric search, (n, n_bits) float32: ``index.search(bank.query_values(queries), k=100)``.
@@ -271,11 +306,41 @@ class ModelCoder(RowCoder):
         if self.n_assign != "auto":
             check_int(self, "n_assign", self.n_assign, 1)
 
-    def _learn(self, rows: RowSource, n_bits: int, seed: int) -> None:
-        learner = self._place.learner_class().of(self.get_params(deep=False))
-        self._adopt(learner.learn(rows, n_bits, self._run(seed)))
+    def _learn(
+        self, rows: RowSource, n_bits: int, seed: int, start: ModelCoder | None = None, keep_codes: bool = False
+    ) -> None:
+        learner, run = self._place.learner_class().of(self.get_params(deep=False)), self._run(seed)
+        self.comparable_, self.kept_ = (), None
+        if start is None:
+            self._adopt(learner.learn(rows, n_bits, run))
+        else:
+            old = self._check_start(start, learner, rows.shape[1])
+            model = learner.learn(rows, old.n_bits, replace(run, start=old, keep=keep_codes))
+            if keep_codes:
+                model, self.kept_ = keep_comparable(rows, old, model, run)
+                self.comparable_ = (start.identity(), *getattr(start, "comparable_", ()))
+            self._adopt(model)
+        unseen = learner.held_back(rows, run)
+        self.reference_ = Reference.of(self, rows, unseen) if len(unseen) else None
         if len(self.loss_curve_):
             say(f"loss: {_sample(self.loss_curve_)}", self.verbose)
+
+    def _check_start(self, start: ModelCoder, learner: Any, n_features: int) -> Model:
+        """Model of a fitted estimator that this one can learn on from."""
+        kind = self._place.model_class()
+        if not learner.renews:
+            raise ValueError(f"start is not for {type(learner).__name__}, which always learns anew.")
+        check_is_fitted(start)
+        model: Any = getattr(start, "model_", None)
+        if type(model) is not kind:
+            raise ValueError(
+                f"start must hold a {kind.__name__}. Got a {type(start).__name__} of {type(model).__name__}."
+            )
+        if model.n_features != n_features:
+            raise ValueError(f"start must be a bank of {n_features} dimensions, as X has. Got {model.n_features}.")
+        if not isinstance(self.n_bits, str) and self.n_bits != model.n_bits:
+            raise ValueError(f"start must be a bank of n_bits={self.n_bits}. Got {model.n_bits} bits.")
+        return model
 
     def _run(self, seed: int | None = None) -> Run:
         seed = self._seed() if seed is None else seed

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,14 @@ def identity(kind: str, arrays: Mapping[str, NDArray[Any]], settings: Mapping[st
     return f"{kind}:{checksum(head.encode(), *values)}"
 
 
-def check_made_by(subject: str, made_by: str | None, tool: str, tool_identity: str | None, mend: str) -> None:
+def check_made_by(
+    subject: str,
+    made_by: str | None,
+    tool: str,
+    tool_identity: str | None,
+    mend: str,
+    comparable: Collection[str] = (),
+) -> None:
     """Raise IdentityError where `subject` was made by something else than `tool`; warn once where that is unknown.
 
     Parameters
@@ -73,6 +80,7 @@ def check_made_by(subject: str, made_by: str | None, tool: str, tool_identity: s
     tool : what it is to be used with: ``"bank.safetensors"``
     tool_identity : the tool's own identity, or None
     mend : what the user can do: ``"search with the bank that made the codes, or encode and index again"``
+    comparable : other identities that go together with the tool (earlier versions whose codes were kept comparable)
     """
     if made_by is None or tool_identity is None:
         lacking = subject if made_by is None else tool
@@ -80,7 +88,7 @@ def check_made_by(subject: str, made_by: str | None, tool: str, tool_identity: s
             "identity",
             f"{lacking}: carries no note of what made it; whether {subject} and {tool} belong together is not known.",
         )
-    elif made_by != tool_identity:
+    elif made_by != tool_identity and made_by not in comparable:
         raise IdentityError(f"{subject}: was made by {made_by}, but {tool} is {tool_identity}; {mend}.")
 
 

@@ -26,6 +26,7 @@ _COMMANDS = {
     "encode": ("bank:encode", _CODES),
     "index": ("search:index", _CODES),
     "search": ("search:search", _CODES),
+    "check": ("check:check", _MEASURE),
     "evaluate": ("evaluate:evaluate", _MEASURE),
     "reproduce": ("reproduce:reproduce", _MEASURE),
     "report": ("reproduce:report", _MEASURE),

@@ -16,6 +16,7 @@ when their true codes stop following their target better.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,8 +35,8 @@ from projbank.rows.source import ArrayRows, RowSource, Statistics
 from projbank.rows.views import ScaledRows, unit_scale
 from projbank.threads import run_each, split_rows
 
-_RATES = (0.06, 0.02)
-"""Steps of Adam: the second when held-back vectors gain no more."""
+_RATES, _RATES_ON = (0.06, 0.02), (0.06, 0.02)
+"""Steps of Adam: the second when held-back vectors gain no more; and those of a bank that learns on."""
 _VALUES_PER_BIT = 16
 """Values other than 0 of an average vector that a bit should see where most values are 0."""
 
@@ -45,6 +46,8 @@ Floats = NDArray[np.float32]
 @dataclass(frozen=True)
 class JointLearner(FromParameters):
     """Learns all weights of a bank together; parameters as those of `ProjectionBank`."""
+
+    renews: ClassVar[bool] = True
 
     grouping: str | ArrayLike
     n_assign: int | str
@@ -67,6 +70,8 @@ class JointLearner(FromParameters):
         if isinstance(self.grouping, str) and self.grouping == "auto" and self.n_assign == "auto":
             n_assign = groups_for_sparse(rows.nonzeros_per_row(), n_bits, n_features)
         target = SimilarityTarget(rows, statistics.means, n_neighbors, n_threads=run.n_threads, verbose=run.verbose)
+        if isinstance(run.start, Bank):
+            return self._learn_on(run.start, rows, target, scale, run)
         _, free = hold_back(n_samples, run.seed)
         signs = None
         if isinstance(grouping, str) and grouping == "learnt" and len(free) >= FEWEST:
@@ -93,6 +98,41 @@ class JointLearner(FromParameters):
             verbose=run.verbose,
         )
         return Bank(labels, np.divide(weights, scale, dtype=np.float32), biases, curve, bends=True)
+
+    def held_back(self, rows: RowSource, run: Run) -> NDArray[np.int64]:
+        """Ascending ids of the rows that only judge."""
+        return hold_back(rows.shape[0], run.seed)[0]
+
+    def _learn_on(self, start: Bank, rows: RowSource, target: SimilarityTarget, scale: Any, run: Run) -> Bank:
+        """Learn on from a bank: its groups stay, its weights begin at the size that those of a new bank have."""
+        weights = np.multiply(start.weights, scale, dtype=np.float32)
+        bank = LearntBank(start.labels, weights, rows.statistics(), start.n_bits, run.n_threads)
+        bank.weights /= bank.unit
+        bank.offsets += start.biases - bank.biases()
+        bank.divide_margins(_sizes(bank))
+        curve = descend(
+            rows,
+            bank,
+            target,
+            _RATES_ON,
+            self.max_iter,
+            run.seed,
+            np.random.default_rng([run.seed, 1]),
+            batch=batch_size(start.n_bits),
+            noise=chosen(self.noise, NOISE),
+            n_threads=run.n_threads,
+            verbose=run.verbose,
+        )
+        weights = bank.unit * bank.weights
+        return Bank(bank.labels, np.divide(weights, scale, dtype=np.float32), bank.biases(), curve, bends=True)
+
+
+def _sizes(bank: LearntBank) -> Floats:
+    """Root mean square of the weights of each bit; 1 where all are 0."""
+    labels, n_bits = bank.labels.ravel(), len(bank.offsets)
+    squares = np.bincount(labels, bank.weights.ravel() ** 2, minlength=n_bits)
+    sizes = np.sqrt(squares / np.maximum(1, np.bincount(labels, minlength=n_bits)))
+    return np.where(sizes > 0, sizes, 1).astype(np.float32)
 
 
 def learn(

@@ -17,11 +17,12 @@ which tell ever finer how similar these are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from projbank.learn.descent import descend
+from projbank.learn.descent import descend, hold_back
 from projbank.learn.graph import WalkTarget, neighbor_walk
 from projbank.learn.loss import NOISE
 from projbank.learn.random import RandomLearner
@@ -43,8 +44,10 @@ _NEIGHBORS, _NEIGHBOR_SHARE, _FEWEST_NEIGHBORS = 30, 20, 5
 _BITS = 512
 """Bits that are learnt; others are mixtures of them."""
 _BATCH = 512
-_RATES = (0.06, 0.02)
-"""Steps of Adam: the second when held-back vectors gain no more."""
+_RATES, _RATES_ON = (0.06, 0.02), (0.06, 0.02)
+"""Steps of Adam: the second when held-back vectors gain no more; and those of a bank that learns on."""
+_MOST_ON = 70
+"""Iterations at most of a bank that learns on."""
 _DROP = 0.3
 """Share of the sums that a mini-batch lacks."""
 _SAMPLE = 4096
@@ -53,11 +56,17 @@ _POWERS, _SPARE = 3, 16
 """Rounds and spare directions of the power iteration behind them."""
 
 Floats = NDArray[np.float32]
+Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class MixedLearner(FromParameters):
-    """Learns a head on the sums of a random bank; parameters as those of `ProjectionBank`."""
+    """Learns a head on the sums of a random bank; parameters as those of `ProjectionBank`.
+
+    Learning on keeps the bank and begins with the head of the start.
+    """
+
+    renews: ClassVar[bool] = True
 
     grouping: str | ArrayLike
     n_assign: int | str
@@ -77,20 +86,25 @@ class MixedLearner(FromParameters):
         if n_rows < n_all:
             rows = ChosenRows(rows, rows.sample(n_rows, run.seed))
             say(f"learning from {n_rows} of {n_all} rows", run.verbose)
-        bank = self._draw_bank(rows, run)
+        start = run.start if isinstance(run.start, HeadedBank) else None
+        bank = self._draw_bank(rows, run) if start is None else Bank(start.labels, start.weights, start.centers)
         sums = bank.margins(rows, n_threads=run.n_threads, verbose=run.verbose)
-        unit = np.float32(1 / max(float(sums.std(dtype=np.float64)), 1e-12))
+        unit = np.float32(1 / max(float(sums.std(dtype=np.float64)), 1e-12) if start is None else 1)
         sums *= unit
         walk = neighbor_walk(sums, self._neighbors(n_rows), n_threads=run.n_threads, verbose=run.verbose)
         rank = min(n_rows, bank.n_bits, chosen(self.rank, RANK))
         rng = np.random.default_rng([run.seed, 2])
-        head = Head(principal_components(sums, rank, rng, run.n_threads), min(n_bits, _BITS), rng, run.n_threads)
+        if start is None:
+            inner = principal_components(sums, rank, rng, run.n_threads)
+            head = Head(inner, min(n_bits, _BITS), rng, run.n_threads)
+        else:
+            head = Head.of(start, min(n_bits, _BITS), run.n_threads)
         curve = descend(
             ArrayRows(sums),
             head,
             WalkTarget(walk, run.n_threads),
-            _RATES,
-            self.max_iter,
+            _RATES if start is None else _RATES_ON,
+            self.max_iter if start is None else min(self.max_iter, _MOST_ON),
             run.seed,
             rng,
             batch=_BATCH,
@@ -99,9 +113,17 @@ class MixedLearner(FromParameters):
             n_threads=run.n_threads,
             verbose=run.verbose,
         )
-        outer, offsets = head.extended(sums[:_SAMPLE], n_bits, rng)
+        if start is None:
+            outer, offsets = head.extended(sums[:_SAMPLE], n_bits, rng)
+        else:
+            outer, offsets = head.extended_as(start)
         weights, centers = bank.weights * unit, bank.biases * unit
         return HeadedBank(bank.labels, weights, centers, head.inner.copy(), outer, -offsets, curve)
+
+    def held_back(self, rows: RowSource, run: Run) -> Ids:
+        """Ascending ids of the rows that only judge, and of those that were not drawn."""
+        drawn = rows.sample(chosen(self.train_size, TRAIN_SIZE), run.seed)
+        return np.setdiff1d(np.arange(rows.shape[0]), drawn[hold_back(len(drawn), run.seed)[1]])
 
     def _draw_bank(self, rows: RowSource, run: Run) -> Bank:
         """Groups of dimensions, random signs, thresholds at the mean."""
@@ -145,6 +167,15 @@ class Head:
         self._n_threads = n_threads
         self._sums = self._middle = np.empty((0, 0), np.float32)
 
+    @classmethod
+    def of(cls, start: HeadedBank, n_bits: int, n_threads: int) -> Head:
+        """Go on from the first bits of a bank, with weights as large as those of a new head."""
+        head = cls(start.inner, n_bits, np.random.default_rng(0), n_threads)
+        head.outer[:], head.offsets[:] = start.outer[:, :n_bits], -start.biases[:n_bits]
+        sizes = np.sqrt(np.mean(head.outer**2, axis=0))
+        head.divide_margins(np.where(sizes > 0, sizes, 1))
+        return head
+
     def state(self) -> tuple[Floats, Floats]:
         """What is learnt, to come back to."""
         return self.weights.copy(), self.offsets.copy()
@@ -184,6 +215,14 @@ class Head:
         mixture /= np.where(spreads > 0, spreads, 1)
         outer = np.hstack([self.outer, product(self.outer, mixture, self._n_threads)])
         return outer, np.concatenate([self.offsets, self.offsets @ mixture])
+
+    def extended_as(self, start: HeadedBank) -> tuple[Floats, Floats]:
+        """Matrix and offsets with the further bits of a bank: those mixtures of these margins that they were there."""
+        learnt = len(self.offsets)
+        mixture = np.linalg.lstsq(start.outer[:, :learnt], start.outer[:, learnt:], rcond=None)[0]
+        more = (self.offsets + start.biases[:learnt]) @ mixture - start.biases[learnt:]
+        outer = np.hstack([self.outer, product(self.outer, mixture, self._n_threads)])
+        return outer, np.concatenate([self.offsets, more.astype(np.float32)])
 
 
 def principal_components(sums: Floats, rank: int, rng: np.random.Generator, n_threads: int) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ class Run:
     owner : the estimator that errors and warnings speak of
     labels : (n,) int64 classes of the rows, -1 where unknown; None if there are none
     queries : rows like those that will be searched for; None if there are none
+    start : a model of the learner's own kind to learn on from; None to learn anew
+    keep : what is learnt must have the groups of `start`, whose weights may be blended with those learnt
     """
 
     owner: str
@@ -33,6 +35,8 @@ class Run:
     verbose: int = 0
     labels: NDArray[np.int64] | None = None
     queries: RowSource | None = None
+    start: Model | None = None
+    keep: bool = False
 
 
 class Learner(Protocol):
@@ -45,10 +49,17 @@ class Learner(Protocol):
 class FromParameters:
     """Mixin of learners: built from the parameters of an estimator that are called like the learner's fields."""
 
+    renews: ClassVar[bool] = False
+    """Whether the learner can learn on from ``run.start``."""
+
     @classmethod
     def of(cls, params: dict[str, Any]) -> Self:
         """Take what is wanted from all parameters of an estimator."""
         return cls(**{field.name: params[field.name] for field in fields(cls)})  # type: ignore[arg-type]
+
+    def held_back(self, rows: RowSource, run: Run) -> NDArray[np.int64]:
+        """Ascending ids of the rows that weights are not learnt from in this run; none by default."""
+        return np.empty(0, np.int64)
 
 
 def chosen(value: T | str, default: T) -> T:

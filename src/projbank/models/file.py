@@ -57,6 +57,8 @@ CLASSES = {
 }
 """Every class that `load` knows, and the module it lives in."""
 CODEBOOKS = ("FeatureExtractor", "FisherVector", "VLAD")
+_REFERENCE = ("reference.codes", "reference.values")
+"""Arrays that tell what codes of other vectors look like (`projbank.learn.reference`); nothing depends on them."""
 _COURSE = ("loss_curve_",)
 """Arrays that tell how learning went; nothing depends on them."""
 
@@ -88,6 +90,9 @@ class ModelFile:
                 params[name] = _as_json(type(self).__name__, name, value)
         for name in self._saved_arrays:
             tensors[name] = np.asarray(getattr(self, name))
+        reference = getattr(self, "reference_", None)
+        if reference is not None:
+            tensors |= dict(zip(_REFERENCE, reference.arrays, strict=True))
         if hasattr(self, "feature_names_in_"):
             params["feature_names_in_"] = list(self.feature_names_in_)
         write_model(path, self, params, tensors)
@@ -108,6 +113,7 @@ class ModelFile:
         for name in [name for name in arrays if name.startswith("param.")]:
             params[name.removeprefix("param.")] = arrays.pop(name)
         estimator = cls(**params)
+        reference = {name: arrays.pop(name) for name in _REFERENCE if name in arrays}
         missing = set(estimator._saved_arrays) - set(arrays)
         if missing:
             raise ModelFileError(f"lacks the arrays {', '.join(sorted(missing))}")
@@ -118,6 +124,11 @@ class ModelFile:
         if names is not None:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)  # type: ignore[attr-defined]
         estimator._check_loaded()
+        if len(reference) == len(_REFERENCE):
+            from projbank.learn.reference import Reference
+
+            codes, values = (reference[name] for name in _REFERENCE)
+            estimator.reference_ = Reference.of_arrays(codes, values, estimator.n_bits_)  # type: ignore[attr-defined]
         return estimator
 
     def _check_loaded(self) -> None:
@@ -136,6 +147,8 @@ def write_model(path: str | os.PathLike[str], model: Any, params: dict[str, Any]
     trained_on = getattr(model, "trained_on_", None)
     if trained_on is not None:
         metadata["trained_on"] = trained_on
+    if getattr(model, "comparable_", ()):
+        metadata["comparable"] = json.dumps({"identities": model.comparable_})
     with atomic_path(path, kind="codebook" if metadata["class"] in CODEBOOKS else "model") as temporary:
         write_tensors(temporary, arrays, metadata)
 
@@ -173,6 +186,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ModelFileError(f"{path}: damaged model file ({error!s:.300}).") from error
     if metadata["trained_on"] is not None:
         model.trained_on_ = metadata["trained_on"]
+    if metadata["comparable"]:
+        model.comparable_ = metadata["comparable"]
     return model
 
 
@@ -195,6 +210,7 @@ def _decode(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
         warn_once("checksum", f"{path}: written by an earlier projbank, without a checksum; saved anew, it has one.")
     try:
         params = parse_json(path, metadata["params"].encode())
+        comparable = parse_json(path, metadata.get("comparable", '{"identities": []}').encode())["identities"]
     except (KeyError, DamageError) as error:
         raise ModelFileError(f"{path}: damaged metadata ({error}).") from error
     return {
@@ -203,6 +219,7 @@ def _decode(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
         "params": params,
         "identity": metadata.get("identity"),
         "trained_on": metadata.get("trained_on"),
+        "comparable": tuple(comparable),
     }
 
 

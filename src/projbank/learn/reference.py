@@ -1,0 +1,87 @@
+"""What codes of vectors look like that a bank was not learnt from: kept with it, to see later whether data drift."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.bits import pack, unpack
+from projbank.rows.source import RowSource
+from projbank.threads import split_rows
+
+MOST = 2_000
+"""Vectors at most of which is kept, or looked at, what their codes are like."""
+FEWEST = 20
+GROUP = 128
+"""Recall is taken among so many vectors, so that it means the same for any number of them."""
+NEAREST = 10
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Codes of some vectors, how sure their bits are, and how well each finds its neighbours.
+
+    codes (n, ceil(n_bits / 8)) uint8; certainty (n,) float32: mean logarithm of a vector's absolute margins; recall
+    (n,) float32: share of a vector's ten nearest among 128 vectors that its code finds, NaN where there are too few.
+    """
+
+    codes: NDArray[np.uint8]
+    certainty: Floats
+    recall: Floats
+
+    @classmethod
+    def of(cls, bank: Any, rows: RowSource, ids: NDArray[np.int64]) -> Self:
+        """Look at the rows of the given ascending ids, some of them where they are many; groups are drawn by chance."""
+        rng = np.random.default_rng(len(ids))
+        ids = np.sort(rng.permutation(ids)[:MOST])
+        recall = np.full(len(ids), np.nan, np.float32)
+        n_bits = int(bank.n_bits_)
+        codes, certainty = np.empty((len(ids), -(-n_bits // 8)), np.uint8), np.empty(len(ids), np.float32)
+        order = rng.permutation(len(ids))
+        for start, stop in split_rows(len(ids), GROUP):
+            places = np.sort(order[start:stop])
+            vectors = rows.read(ids[places])
+            margins = bank.decision_function(vectors)
+            codes[places] = pack(margins > 0)
+            sizes = np.maximum(np.abs(margins), np.finfo(np.float32).tiny)
+            certainty[places] = np.log(sizes).mean(axis=1, dtype=np.float64)
+            if len(places) == GROUP:
+                recall[places] = _recall(vectors, codes[places], n_bits)
+        return cls(codes, certainty, recall)
+
+    @classmethod
+    def of_arrays(cls, codes: NDArray[Any], values: NDArray[Any], n_bits: int) -> Self:
+        """Check the arrays of a file; ValueError where they do not fit each other or the bank."""
+        if codes.dtype != np.uint8 or codes.shape != (len(values), -(-n_bits // 8)) or values.shape[1:] != (2,):
+            raise ValueError(f"its reference has the wrong shape: {codes.dtype} {codes.shape}, {values.shape}")
+        if values.dtype != np.float32 or not np.isfinite(values[:, 0]).all():
+            raise ValueError("its reference holds NaN, or numbers of the wrong type")
+        return cls(codes, values[:, 0], values[:, 1])
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.uint8], Floats]:
+        """Codes, and certainty beside recall, as a file keeps them."""
+        return self.codes, np.stack([self.certainty, self.recall], axis=1)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+def _recall(vectors: Floats, codes: NDArray[np.uint8], n_bits: int) -> Floats:
+    """Share of the nearest of each vector that are among the nearest by codes."""
+    wide = vectors.astype(np.float64)
+    wide -= wide.mean(axis=0)
+    squares = np.einsum("ij,ij->i", wide, wide)
+    floats = squares[:, None] + squares - 2 * (wide @ wide.T)
+    signs = np.where(unpack(codes, n_bits), np.float32(1), np.float32(-1))
+    distances = -(signs @ signs.T)
+    np.fill_diagonal(floats, np.inf)
+    np.fill_diagonal(distances, np.inf)
+    true = np.argsort(floats, axis=1, kind="stable")[:, :NEAREST]
+    found = np.argsort(distances, axis=1, kind="stable")[:, :NEAREST]
+    return np.array([np.isin(a, b).mean() for a, b in zip(true, found, strict=True)], np.float32)

@@ -1,0 +1,78 @@
+"""Codes of any origin: a `.npy` file, an index of projbank or of FAISS."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.bits import check_codes
+from projbank.rows.files import first_bytes
+
+_FAISS = b"IB"
+"""How files of FAISS's binary indexes begin."""
+
+
+class StoredCodes(NamedTuple):
+    """Packed codes, the row of the vectors that each belongs to (None: in order), and what is known about them."""
+
+    codes: NDArray[np.uint8]
+    ids: NDArray[np.int64] | None
+    n_bits: int | None
+    made_by: str | None
+
+
+def open_codes(path: str | os.PathLike[str]) -> StoredCodes:
+    """Open codes: `.npy` (uint8), an index file of projbank, or a binary index of FAISS (flat, IVF or HNSW)."""
+    from projbank.search.file import is_index
+
+    path = Path(path)
+    head = first_bytes(path)
+    if head.startswith(b"\x93NUMPY"):
+        from projbank.npyfile import open_npy
+
+        array, note = open_npy(path)
+        note = note or {}
+        return StoredCodes(check_codes(array, name=str(path)), None, note.get("n_bits"), note.get("made_by"))
+    if head.startswith(_FAISS):
+        return _of_faiss(path)
+    if not is_index(path):
+        raise ValueError(f"{path}: holds no codes; known are .npy of dtype uint8, indexes of projbank and of FAISS.")
+    from projbank.search import HammingIndex
+
+    index = HammingIndex.load(path)
+    ids = index.ids
+    return StoredCodes(index.codes, None if ids.dtype == object else ids, index.n_bits, index.made_by)
+
+
+def _of_faiss(path: Path) -> StoredCodes:
+    import faiss
+
+    try:
+        index: Any = faiss.read_index_binary(str(path))
+    except RuntimeError as error:
+        raise ValueError(f"{path}: damaged index of FAISS ({' '.join(str(error).split())[:200]}).") from error
+    return StoredCodes(*faiss_codes(index), None, None)
+
+
+def faiss_codes(index: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64] | None]:
+    """Codes of a binary index of FAISS and their ids; None where these are 0, 1, 2 ..."""
+    import faiss
+
+    kind = type(index).__name__
+    if kind.startswith("IndexBinaryIDMap"):
+        codes, _ = faiss_codes(faiss.downcast_IndexBinary(index.index))
+        return codes, faiss.vector_to_array(index.id_map)
+    if kind == "IndexBinaryHNSW":
+        return faiss_codes(faiss.downcast_IndexBinary(index.storage))
+    if kind == "IndexBinaryFlat":
+        return faiss.vector_to_array(index.xb).reshape(-1, index.code_size), None
+    if kind == "IndexBinaryIVF":
+        lists, size = index.invlists, index.code_size
+        ids = [faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)).copy() for i in range(lists.nlist)]
+        parts = [faiss.rev_swig_ptr(lists.get_codes(i), lists.list_size(i) * size).copy() for i in range(lists.nlist)]
+        return np.concatenate(parts).reshape(-1, size), np.concatenate(ids).astype(np.int64)
+    raise ValueError(f"codes of {kind} can't be read; known are flat, IVF and HNSW.")

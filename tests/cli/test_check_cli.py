@@ -1,0 +1,77 @@
+"""`projbank check` as a user runs it."""
+
+import json
+
+import numpy as np
+import pytest
+
+from projbank import ProjectionBank, check
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).standard_normal((300, 96), np.float32)
+    np.save("x.npy", X[:240])
+    np.save("new.npy", X[240:])
+    np.save("y.npy", np.arange(240) % 5)
+    ProjectionBank(32, n_neighbors=20, max_iter=3, solver="joint").fit(X[:220]).save("b.safetensors")
+    return X
+
+
+def test_a_bank_and_its_vectors(files, projbank):
+    code, out, _ = projbank("check", "b.safetensors", "x.npy", "--labels", "y.npy", "--queries", "50")
+    assert code == 0
+    for words in (
+        "recall@10 of the floats' nearest",
+        "recall@100, asymmetric",
+        "precision of the floats",
+        "What to do",
+    ):
+        assert words in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_codes_alone_and_the_index_of_them_give_what_python_gives(files, projbank):
+    assert projbank("encode", "b.safetensors", "x.npy", "-o", "c.npy")[0] == 0
+    assert projbank("index", "c.npy", "-o", "i.pbi", "--bits", "32")[0] == 0
+    expected = json.loads(json.dumps(check(None, files[:240], codes=np.load("c.npy")).as_dict()))
+    for words in (["--codes", "c.npy"], ["--index", "i.pbi"]):
+        code, out, _ = projbank("check", "x.npy", "--json", *words)
+        assert code == 0
+        assert json.loads(out) == expected
+
+
+def test_new_vectors_like_the_old_ones(files, projbank):
+    code, out, _ = projbank("check", "b.safetensors", "x.npy", "--new", "new.npy", "--json")
+    assert code == 0
+    drift = json.loads(out)["drift"]
+    assert (drift["n_reference"], drift["n_new"]) == (22, 60)
+    np.save("far.npy", files[240:] + 3)
+    assert json.loads(projbank("check", "b.safetensors", "x.npy", "--new", "far.npy", "--json")[1])["drift"]["alarm"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["x.npy"], "needs a bank and vectors, or vectors and --codes"),
+        (["b.safetensors", "x.npy", "y.npy"], "Got 3 files"),
+        (["x.npy", "--codes", "y.npy"], "uint8"),
+        (["x.npy", "--codes", "b.safetensors"], "holds no codes"),
+        (["b.safetensors", "x.npy", "--codes", "c.npy", "--index", "c.npy"], "give one of them"),
+        (["b.safetensors", "x.npy", "--picture", "p.gif"], ".png, .svg or .pdf"),
+    ],
+)
+def test_errors_are_one_line(files, projbank, words, message):
+    code, _, err = projbank("check", *words)
+    assert code == 2
+    assert message in err
+    assert err.strip().count("\n") == 0
+
+
+def test_codes_of_another_bank(files, projbank):
+    projbank("encode", "b.safetensors", "x.npy", "-o", "c.npy")
+    ProjectionBank(32, solver="random").fit(files).save("other.safetensors")
+    code, _, err = projbank("check", "other.safetensors", "x.npy", "--codes", "c.npy")
+    assert code == 2
+    assert "projbank recode other.safetensors x.npy c.npy" in err
