@@ -35,8 +35,10 @@ from projbank.rows.source import ArrayRows, RowSource, Statistics
 from projbank.rows.views import ScaledRows, unit_scale
 from projbank.threads import run_each, split_rows
 
-_RATES, _RATES_ON = (0.06, 0.02), (0.06, 0.02)
+_RATES, _RATES_ON = (0.06, 0.02), (0.15, 0.04)
 """Steps of Adam: the second when held-back vectors gain no more; and those of a bank that learns on."""
+_MOST_ON, _MOVES_ON = 12, (0.4, 7)
+"""A bank that learns on: iterations at most; share of the dimensions that may move, and after how many of them."""
 _VALUES_PER_BIT = 16
 """Values other than 0 of an average vector that a bit should see where most values are 0."""
 
@@ -104,22 +106,29 @@ class JointLearner(FromParameters):
         return hold_back(rows.shape[0], run.seed)[0]
 
     def _learn_on(self, start: Bank, rows: RowSource, target: SimilarityTarget, scale: Any, run: Run) -> Bank:
-        """Learn on from a bank: its groups stay, its weights begin at the size that those of a new bank have."""
+        """Learn on from a bank: its weights begin at the size that those of a new bank have.
+
+        Many dimensions move at first, where groups are learnt and need not stay: the old ones suit the old data.
+        """
         weights = np.multiply(start.weights, scale, dtype=np.float32)
         bank = LearntBank(start.labels, weights, rows.statistics(), start.n_bits, run.n_threads)
         bank.weights /= bank.unit
         bank.offsets += start.biases - bank.biases()
         bank.divide_margins(_sizes(bank))
+        moves = isinstance(self.grouping, str) and self.grouping in ("auto", "learnt", "soft-learnt") and not run.keep
+        share, last = _MOVES_ON
+        mover = Mover(bank, *rows.statistics(), last, run.n_threads, share=share) if moves else None
         curve = descend(
             rows,
             bank,
             target,
             _RATES_ON,
-            self.max_iter,
+            min(self.max_iter, _MOST_ON),
             run.seed,
             np.random.default_rng([run.seed, 1]),
             batch=batch_size(start.n_bits),
             noise=chosen(self.noise, NOISE),
+            mover=mover,
             n_threads=run.n_threads,
             verbose=run.verbose,
         )

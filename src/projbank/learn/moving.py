@@ -52,6 +52,7 @@ class Mover:
     bank : what is learnt
     means, deviations : (D,) of the data
     max_iter : iterations of the learner, at most; dimensions move after the first `last`, so that weights can settle
+    share : share of the dimensions that may move at a time, after every iteration; None: by the number of bits
     """
 
     def __init__(
@@ -65,6 +66,9 @@ class Mover:
         n_bits, least, most = len(bank.offsets), *LAST
         often = bank.labels.ndim == 1 and n_bits <= _MANY_BITS  # else moves cost more, and more of them win nothing
         self.last = round((max(least, min(most, _LAST_BITS / n_bits)) if often else least) * max_iter)
+        self._share = max(_SHARE[0], min(_SHARE[1], _SHARE_BITS / n_bits))  # where bits are many, a move costs more
+        if share is not None:
+            self.last, self._share = max_iter, share
         self._bank, self._n_threads = bank, n_threads
         self._center = means.astype(np.float32)
         self._deviations = deviations.astype(np.float32)
