@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from projbank.bits import code_bytes
 from projbank.blas import blas_threads
 from projbank.learn.reference import Reference
-from projbank.learn.renewal import Kept, keep_comparable
+from projbank.learn.renewal import Kept, keep_comparable, start_model
 from projbank.learn.run import Run
 from projbank.models.file import ModelFile
 from projbank.models.model import Model
@@ -314,7 +314,7 @@ class ModelCoder(RowCoder):
         if start is None:
             self._adopt(learner.learn(rows, n_bits, run))
         else:
-            old = self._check_start(start, learner, rows.shape[1])
+            old = start_model(start, self._place.model_class(), learner, rows.shape[1], self.n_bits)
             model = learner.learn(rows, old.n_bits, replace(run, start=old, keep=keep_codes))
             if keep_codes:
                 model, self.kept_ = keep_comparable(rows, old, model, run)
@@ -324,23 +324,6 @@ class ModelCoder(RowCoder):
         self.reference_ = Reference.of(self, rows, unseen) if len(unseen) else None
         if len(self.loss_curve_):
             say(f"loss: {_sample(self.loss_curve_)}", self.verbose)
-
-    def _check_start(self, start: ModelCoder, learner: Any, n_features: int) -> Model:
-        """Model of a fitted estimator that this one can learn on from."""
-        kind = self._place.model_class()
-        if not learner.renews:
-            raise ValueError(f"start is not for {type(learner).__name__}, which always learns anew.")
-        check_is_fitted(start)
-        model: Any = getattr(start, "model_", None)
-        if type(model) is not kind:
-            raise ValueError(
-                f"start must hold a {kind.__name__}. Got a {type(start).__name__} of {type(model).__name__}."
-            )
-        if model.n_features != n_features:
-            raise ValueError(f"start must be a bank of {n_features} dimensions, as X has. Got {model.n_features}.")
-        if not isinstance(self.n_bits, str) and self.n_bits != model.n_bits:
-            raise ValueError(f"start must be a bank of n_bits={self.n_bits}. Got {model.n_bits} bits.")
-        return model
 
     def _run(self, seed: int | None = None) -> Run:
         seed = self._seed() if seed is None else seed

@@ -62,11 +62,13 @@ class Mover:
         deviations: NDArray[np.float64],
         max_iter: int,
         n_threads: int = 1,
+        *,
+        share: float | None = None,
     ) -> None:
         n_bits, least, most = len(bank.offsets), *LAST
         often = bank.labels.ndim == 1 and n_bits <= _MANY_BITS  # else moves cost more, and more of them win nothing
         self.last = round((max(least, min(most, _LAST_BITS / n_bits)) if often else least) * max_iter)
-        self._share = max(_SHARE[0], min(_SHARE[1], _SHARE_BITS / n_bits))  # where bits are many, a move costs more
+        self._share = max(SHARE[0], min(SHARE[1], _SHARE_BITS / n_bits))
         if share is not None:
             self.last, self._share = max_iter, share
         self._bank, self._n_threads = bank, n_threads
@@ -113,8 +115,7 @@ class Mover:
         """
         labels, n_bits = self._bank.labels.reshape(-1), len(self._bank.offsets)
         matters = np.where(self._deviations > 0, np.abs(self._bank.weights) * self._deviations, np.inf).reshape(-1)
-        share = max(SHARE[0], min(SHARE[1], _SHARE_BITS / n_bits))  # where bits are many, a move costs more
-        places = np.argsort(matters, kind="stable")[: int(share * len(matters))]
+        places = np.argsort(matters, kind="stable")[: int(self._share * len(matters))]
         places = places[np.isfinite(matters[places])]
         _, first = np.unique(places % len(self._center), return_index=True)
         places = places[np.sort(first)]

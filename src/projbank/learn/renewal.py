@@ -36,6 +36,28 @@ class Kept(NamedTuple):
     """Share of the floats' ten nearest that are found: "old" and "new" among themselves, "across" versions."""
 
 
+def start_model(start: Any, kind: Any, learner: Any, n_features: int, n_bits: Any) -> Any:
+    """Return the model of a fitted estimator, or say why a learner can't learn on from it.
+
+    Parameters
+    ----------
+    start : the estimator
+    kind : class of the learner's models
+    n_features, n_bits : dimensions of the new rows; bits that are asked for, or "auto"
+    """
+    if not learner.renews:
+        raise ValueError(f"start is not for {type(learner).__name__}, which always learns anew.")
+    model: Any = getattr(start, "model_", None)
+    if type(model) is not kind:
+        came = type(start).__name__ if model is None else f"{type(start).__name__} of {type(model).__name__}"
+        raise ValueError(f"start must be a fitted bank that holds a {kind.__name__}. Got {came}.")
+    if model.n_features != n_features:
+        raise ValueError(f"start must be a bank of {n_features} dimensions, as X has. Got {model.n_features}.")
+    if not isinstance(n_bits, str) and n_bits != model.n_bits:
+        raise ValueError(f"start must be a bank of n_bits={n_bits}. Got {model.n_bits} bits.")
+    return model
+
+
 def blend(old: M, new: M, share: float) -> M:
     """Model whose numbers stand at a share of the way from the old ones to the new.
 
