@@ -1,7 +1,7 @@
-"""Write the tables of docs/results.md from docs/results.json.
+"""Write the tables of docs/results.md and docs/paper-notes.md from docs/results.json.
 
 `python docs/make_results.py` writes the tables between their markers; with `--check` it writes nothing, and the exit
-code is 1 if results.md is not up to date.
+code is 1 if a page is not up to date. `docs/take_results.py` adds what was measured to the records.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
+
+import paper_tables
 
 HERE = Path(__file__).parent
 BANKS = ("original", "joint", "joint asymmetric", "joint solver=random")
@@ -40,7 +42,7 @@ def sets(records: Records) -> str:
     return table(["set", "what", "vectors", "classes", "learnt from", "D", "bits: D/64/D/8"], rows)
 
 
-def precision(records: Records, methods: tuple[str, ...], column: int, explain: bool) -> str:
+def precision(records: Records, methods: tuple[str, ...], column: int) -> str:
     """Return the precision of methods on all sets, at D/64 and D/8.
 
     Of each length the best binary codes of all methods, shown or not, are bold; means of few splits are not ranked.
@@ -65,7 +67,7 @@ def precision(records: Records, methods: tuple[str, ...], column: int, explain: 
         ends = {name: (0, -1) if len(found[name][method]) > 1 else (0,) for name in found}
         return ["/".join(figure(name, method, end) for end in ends[name]) for name in found]
 
-    rows = [[": ".join(records["methods"][method][: 1 + explain]), *row(method)] for method in methods]
+    rows = [[records["methods"][method][0], *row(method)] for method in methods]
     return table(["D/64 / D/8", *(one["title"] for one in records["sets"].values())], rows)
 
 
@@ -86,32 +88,39 @@ def cost(records: Records) -> str:
     return table(["D/16 / D/8", "model, MB", "training, s", "coding, µs"], rows)
 
 
-def page(text: str, records: Records) -> str:
-    """Return the page with each table between `<!-- NAME -->` and `<!-- /NAME -->` written again."""
-    tables = {"sets": sets(records), "svm": svm(records), "cost": cost(records)}
-    tables["precision-50"] = precision(records, AT_50, 1, explain=True)
-    tables["precision-10"] = precision(records, AT_10, 0, explain=False)
-    for name, lines in tables.items():
-        start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+def page(name: str, text: str, tables: dict[str, str]) -> str:
+    """Return a page with each table between `<!-- NAME -->` and `<!-- /NAME -->` written again."""
+    for title, lines in tables.items():
+        start, end = f"<!-- {title} -->", f"<!-- /{title} -->"
         if text.count(start) != 1 or text.count(end) != 1:
-            raise SystemExit(f"docs/results.md must have the lines '{start}' and '{end}' once each.")
+            raise SystemExit(f"docs/{name} must have the lines '{start}' and '{end}' once each.")
         text = re.sub(f"{start}.*{end}", lambda _, new=f"{start}\n{lines}\n{end}": new, text, flags=re.S)
     return text
 
 
+def tables_of(records: Records) -> dict[str, dict[str, str]]:
+    """Return the tables of all pages, by page and name."""
+    tables = {"sets": sets(records), "svm": svm(records), "cost": cost(records)}
+    tables["precision-50"] = precision(records, AT_50, 1)
+    tables["precision-10"] = precision(records, AT_10, 0)
+    return {"results.md": tables} | paper_tables.tables(records)
+
+
 def main() -> int:
-    """Write results.md, or check it."""
-    parser = argparse.ArgumentParser(description="Write the tables of docs/results.md from docs/results.json.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if results.md is out of date")
-    check = parser.parse_args().check
-    path = HERE / "results.md"
-    old = path.read_text(encoding="utf-8")
-    new = page(old, json.loads((HERE / "results.json").read_text(encoding="utf-8")))
-    if check and new != old:
-        print("docs/results.md is out of date: run `python docs/make_results.py`.", file=sys.stderr)
-        return 1
-    path.write_text(new, encoding="utf-8")
-    return 0
+    """Write the pages, or check them."""
+    parser = argparse.ArgumentParser(description="Write the tables of docs/*.md from docs/results.json.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a page is out of date")
+    check, code = parser.parse_args().check, 0
+    records = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
+    for name, tables in tables_of(records).items():
+        old = (HERE / name).read_text(encoding="utf-8")
+        new = page(name, old, tables)
+        if check and new != old:
+            print(f"docs/{name} is out of date: run `python docs/make_results.py`.", file=sys.stderr)
+            code = 1
+        elif new != old:
+            (HERE / name).write_text(new, encoding="utf-8")
+    return code
 
 
 if __name__ == "__main__":

@@ -249,12 +249,14 @@ def test_statements_follow_the_figures():
     of_precision = [said for said in STATEMENTS if said.measure == Measure() and said.judge is None]
     found = {said.text: check(said, agreeing) for said in of_precision}
     measured = {text: outcome for text, outcome in found.items() if outcome != "not measured"}
-    odd = {"So it": "open", "From D/8": "open"}
+    odd = {"The same": "open", "D/16 bits": "open"}
     for text, outcome in measured.items():
         expected = next((word for start, word in odd.items() if text.startswith(start)), "agrees")
         assert outcome.partition(":")[0] == expected, text
     upside_down = made_up_set({key: 1 - value for key, value in AS_IN_THE_PAPER.items()})
-    outcomes_then = [check(said(start), upside_down).partition(":")[0] for start in ("BPB is level", "Kernels", "CBE")]
+    outcomes_then = [
+        check(said(start), upside_down).partition(":")[0] for start in ("BPB is level", "Kernels", "CBE is")
+    ]
     assert outcomes_then == ["differs"] * 3
     few = made_up_set({("original", 80): 0.4, ("lsh", 80): 0.3})
     assert set(outcomes(few)) == {"open", "not measured"}
@@ -311,9 +313,9 @@ def test_statements_stand_beside_the_papers_figures():
         "not measured",
     ]
     texts = {row[0].text: row[2].text for row in table.rows}
-    assert texts["BPB trains longer than CBE, but not as long as BPBC (s)."] == "BPBC 1,559, BPB 505, CBE 464"
-    assert texts["From D/8 to D/16 bits BPB loses little."] == "BPB (D/16) .376, BPB (D/8) .385"
-    assert texts["A linear SVM on BPB codes is within a point of the floats."] == "BPB 80.0, Original 80.3"
+    assert texts["BPB trains between BPBC and CBE (s)."] == "BPBC 1,559, BPB 505, CBE 464"
+    assert texts["D/16 bits of BPB lose little."] == "BPB (D/16) .376, BPB (D/8) .385"
+    assert texts["BPB is near the floats (SVM)."] == "BPB 80.0, Original 80.3"
 
 
 def test_the_paper_agrees_with_itself():
@@ -336,13 +338,13 @@ def test_the_paper_agrees_with_itself():
     ]
     said_of_itself = {said.text: check(said, one).partition(":")[0] for said in STATEMENTS}
     assert [text for text, outcome in said_of_itself.items() if outcome == "differs"] == [
-        "Signs of the vector itself are the worst bits."  # alpha = 0 and SpH are below, as printed
+        "Signs of the vector are worst."  # alpha = 0 and SpH are below, as printed
     ]
     assert [text for text, outcome in said_of_itself.items() if outcome == "in part"] == [  # at D/16 they fail
-        "BPB keeps the precision of the uncompressed vectors.",
-        "KBPB is above BPB, and BPB above all others, at every length.",
-        "Kmeans+ITQ is slightly above RandST+BPB.",
-        "KBPB with the RBF kernel is above the floats.",
+        "BPB keeps the floats' precision.",
+        "KBPB leads, then BPB, at every length.",
+        "Kmeans+ITQ is above RandST+BPB.",
+        "KBPB (RBF) is above the floats.",
     ]
 
 
@@ -359,7 +361,7 @@ def test_pair_errors_are_means_over_seeds():
     one.records["pair-error"] = over_seeds("pair_error", errors)
     one.records["pair-error"] += over_seeds("pair_error", errors / 2, n_bits=40)
     one.records["pair-error"] += over_seeds("pair_error", [0.36, 0.38, 0.4], method="original", n_bits=None)
-    assert check(said("Bits of small groups"), one) == "agrees: Original .380, BPB .367"
+    assert check(said("Small groups"), one) == "agrees: Original .380, BPB .367"
     lines, bars = drawn_lines(plots.pair_error_figure(one))
     np.testing.assert_allclose(lines["BPB"], [[40, errors.mean() / 2], [80, errors.mean()]])
     np.testing.assert_allclose(bars["BPB"], [errors.std(ddof=1), 2 * errors.std(ddof=1)])

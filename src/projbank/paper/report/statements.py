@@ -90,42 +90,40 @@ LAM = "{0} lam=1.0 > {0} lam=0.001, {0} lam=0.01, {0} lam=0.1, {0} lam=10.0, {0}
 N = "kbpb-rbf n_basis=1000 > kbpb-rbf n_basis=1500"
 OTHERS = "cbe, bpbc, lsh, sph, sign, alpha0"
 STATEMENTS = (
-    Statement("BPB keeps the precision of the uncompressed vectors.", "bpb > original"),
-    Statement("So it does with groups of equal size (our reading).", "bpb-equal > original"),
-    Statement("BPB is level with CBE and above all other binary methods.", f"bpb > {OTHERS}"),
-    Statement("So it is with groups of equal size (our reading).", f"bpb-equal > {OTHERS}"),
+    Statement("BPB keeps the floats' precision.", "bpb > original"),
+    Statement("The same, equal groups.", "bpb-equal > original"),
+    Statement("BPB is level with CBE, above other bits.", f"bpb > {OTHERS}"),
+    Statement("The same, equal groups.", f"bpb-equal > {OTHERS}"),
     Statement(
-        "KBPB is above BPB, and BPB above all others, at every length.",
+        "KBPB leads, then BPB, at every length.",
         f"kbpb-rbf > kbpb-poly > bpb > kmeans+itq, randst+bpb, pq, rr+pq, {OTHERS}",
         slack=0,
     ),
-    Statement("ITQ in each k-means group, and BPB on random groups, are below BPB.", "bpb > kmeans+itq, randst+bpb"),
-    Statement("Kmeans+ITQ is slightly above RandST+BPB.", "kmeans+itq > randst+bpb"),
-    Statement("Kernels help: the RBF kernel is best, the polynomial one next.", "kbpb-rbf > kbpb-poly > bpb"),
+    Statement("Kmeans+ITQ and RandST+BPB are below BPB.", "bpb > kmeans+itq, randst+bpb"),
+    Statement("Kmeans+ITQ is above RandST+BPB.", "kmeans+itq > randst+bpb"),
+    Statement("Kernels help: RBF, then polynomial.", "kbpb-rbf > kbpb-poly > bpb"),
     Statement("KBPB gains more with long codes.", "kbpb-rbf - bpb@longest > kbpb-rbf - bpb@shortest", slack=0),
-    Statement("KBPB with the RBF kernel is above the floats.", "kbpb-rbf > original", slack=0),
-    Statement("CBE is the strongest of the earlier binary methods.", "cbe > bpbc, lsh, sph, sign, alpha0"),
-    Statement("Signs of the vector itself are the worst bits.", "cbe, bpbc, lsh, sph, alpha0 > sign"),
+    Statement("KBPB (RBF) is above the floats.", "kbpb-rbf > original", slack=0),
+    Statement("CBE is the strongest earlier method.", "cbe > bpbc, lsh, sph, sign, alpha0"),
+    Statement("Signs of the vector are worst.", "cbe, bpbc, lsh, sph, alpha0 > sign"),
     Statement("LSH, SpH and alpha = 0 are alike.", "lsh = sph = alpha0", slack=0.2),
-    Statement("Fisher vectors are slightly above VLAD.", "Fisher > VLAD", judge=_fisher_above_vlad),
-    Statement("A random rotation before product quantisation helps.", "rr+pq > pq", slack=0),
-    Statement("From D/8 to D/16 bits BPB loses little.", "bpb@16 > bpb@8", slack=0.05),
-    Statement(
-        "BPB has the largest area under precision against recall of the binary methods.", f"bpb > {OTHERS}", AREA
-    ),
-    Statement("So it has with groups of equal size (our reading).", f"bpb-equal > {OTHERS}", AREA),
-    Statement("BPB codes faster than all others (ms).", "rr, rr+pq, bpbc, cbe, kbpb-rbf > bpb", CODING),
-    Statement("BPB's coding time does not depend on the length (ms).", "bpb@shortest > bpb@longest", CODING, 0.33),
+    Statement("Fisher vectors are above VLAD.", "Fisher > VLAD", judge=_fisher_above_vlad),
+    Statement("A random rotation helps PQ.", "rr+pq > pq", slack=0),
+    Statement("D/16 bits of BPB lose little.", "bpb@16 > bpb@8", slack=0.05),
+    Statement("BPB has the largest area (AUC).", f"bpb > {OTHERS}", AREA),
+    Statement("The same, equal groups.", f"bpb-equal > {OTHERS}", AREA),
+    Statement("BPB codes fastest (ms).", "rr, rr+pq, bpbc, cbe, kbpb-rbf > bpb", CODING),
+    Statement("Its time ignores the length (ms).", "bpb@shortest > bpb@longest", CODING, 0.33),
     Statement("KBPB codes faster than BPBC (ms).", "bpbc > kbpb-rbf", CODING),
     Statement("KBPB stores more than BPBC (MB).", "kbpb-rbf > bpbc", STORAGE),
     Statement("RR+PQ needs most memory (MB).", "rr+pq > rr, bpbc, cbe, bpb, kbpb-rbf", STORAGE),
-    Statement("BPB trains longer than CBE, but not as long as BPBC (s).", "bpbc > bpb > cbe", TRAINING),
-    Statement("A linear SVM on BPB codes is within a point of the floats.", "bpb > original", SVM),
-    Statement("KBPB with the RBF kernel has the best accuracy.", "kbpb-rbf > kbpb-poly, bpb, cbe, pka, lsh", SVM),
-    Statement("Methods differ less under an SVM than in retrieval.", "retrieval gap > SVM gap", judge=_gaps),
-    Statement("Bits of small groups make fewer pairwise errors.", "original > bpb", PAIRS, 0),
-    Statement("At D/8, soft groups are level with hard ones.", "bpb grouping=soft@8 > bpb@8", SOFT),
-    Statement("Towards D bits, soft groups hold and hard ones fail.", "bpb grouping=soft@1 > bpb@1", SOFT, 0),
+    Statement("BPB trains between BPBC and CBE (s).", "bpbc > bpb > cbe", TRAINING),
+    Statement("BPB is near the floats (SVM).", "bpb > original", SVM),
+    Statement("KBPB (RBF) is best (SVM).", "kbpb-rbf > kbpb-poly, bpb, cbe, pka, lsh", SVM),
+    Statement("Methods differ less under an SVM.", "retrieval gap > SVM gap", judge=_gaps),
+    Statement("Small groups make fewer pairwise errors.", "original > bpb", PAIRS, 0),
+    Statement("Soft groups are level at D/8.", "bpb grouping=soft@8 > bpb@8", SOFT),
+    Statement("Soft groups win at D bits.", "bpb grouping=soft@1 > bpb@1", SOFT, 0),
     Statement("Lambda is best around 1 (BPB).", LAM.format("bpb"), VARIED),
     Statement("Lambda is best around 1 (KBPB, RBF).", LAM.format("kbpb-rbf"), VARIED),
     Statement("From 1,000 basis samples on, precision is stable.", N, VARIED, 0.03),
@@ -171,7 +169,7 @@ def judge(said: Statement, one: SetInfo, sets: Sequence[SetInfo] = ()) -> list[V
     """Verdicts on a statement at the lengths measured, the shortest codes first; over the seeds that all have."""
     if said.judge is not None:
         return said.judge(one, sets)
-    names = [name for level in _levels(said) for name in level]
+    names = names_of(said)
     ratios = one.ratios(said.measure.protocol)
     fixed = any("@" in name for name in names)
     if "@shortest" in said.order and len(ratios) < 2:
@@ -218,7 +216,7 @@ def paper_figures(said: Statement) -> dict[str, float]:
     protocol, word, _ = said.measure
     ratios = {"": paper.RATIOS, "cost": paper.COST_RATIOS, "action": paper.ACTION_RATIOS}.get(protocol, (1,))
     found = {}
-    for name in [] if said.judge else [name for level in _levels(said) for name in level]:
+    for name in [] if said.judge else names_of(said):
         values = [paper.figure(protocol, word, *_place(term, ratios, min(ratios))) for term in _terms(name)]
         known = [value for value in values if value is not None]
         if len(known) == len(values):
@@ -230,6 +228,11 @@ def listed(said: Statement, figures: dict[str, float]) -> str:
     """Figures by name."""
     write = three_digits if said.measure.protocol in ("cost", "action") or said.judge is _gaps else decimal
     return ", ".join(f"{_name(name)} {write(value)}" for name, value in figures.items())
+
+
+def names_of(said: Statement) -> list[str]:
+    """Names in a statement's order, as figures have them."""
+    return [name for level in _levels(said) for name in level]
 
 
 def _levels(said: Statement) -> list[list[str]]:

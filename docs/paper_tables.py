@@ -1,0 +1,166 @@
+"""The tables of docs/paper-notes.md and docs/kernel-bank.md, from docs/results.json and the paper's own figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from projbank.paper import causes
+from projbank.paper.report.causes import NAMES, OTHERS, WORDS
+from projbank.paper.report.statements import AGREES, DIFFERS, STATEMENTS, Statement, judge, names_of, paper_figures
+from projbank.paper.report.study import SetInfo
+
+RATIOS = (64, 32, 16, 8)
+SVM_RATIOS, COST_RATIOS = (20, 15, 10, 8), (16, 8)
+MARKS = {AGREES: "+", DIFFERS: "-"}
+WHOLE = ("original", "lsh", "bpb", "bpb-equal")
+Records = dict[str, Any]
+
+
+def tables(records: Records) -> dict[str, dict[str, str]]:
+    """Tables by page and name."""
+    notes = {
+        "equal": _equal(records),
+        "whole": _whole(records),
+        "statements": _statements(records),
+        **(_causes(records) if "causes" in records else {}),
+    }
+    return {"paper-notes.md": notes}
+
+
+def short(value: float | None, digits: int = 3) -> str:
+    """Write a number below 1 without the leading zero; what was not measured is a dash."""
+    return "-" if value is None else f"{value:.{digits}f}".removeprefix("0")
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Return a Markdown table, the first column aligned to the left."""
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join("|" + " |".join(line) + " |" for line in lines)
+
+
+def study(records: Records) -> list[SetInfo]:
+    """The sets of the records as the report has them: means stand for records of one seed."""
+    return [_set(records, name, about) for name, about in records["sets"].items()]
+
+
+def _set(records: Records, name: str, about: Records) -> SetInfo:
+    kind = name.rpartition("_")[2] if name.endswith(("fv", "vlad")) else ""
+    one = SetInfo(name, about["N"], about["D"], about["title"], kind, about["classes"])
+
+    def cell(method: str, n_bits: int | None, **values: Any) -> Records:
+        return {"method": method, "n_bits": n_bits, "params": {}, "seed": 0, "protocol": {}} | values
+
+    retrieval = one.records.setdefault("", [])
+    for method, lengths in records["retrieval"][name].items():
+        for n_bits, values in zip(about["bits"] if len(lengths) > 1 else [None], lengths, strict=True):
+            if values[1] is not None:
+                whole = records.get("whole", {}).get(name, {}).get(method, {}).get(f"{n_bits or 'all'}")
+                deep = {"map": whole[0], "area": whole[1]} if whole else {}
+                retrieval.append(cell(method, n_bits, precision={"10": values[0], "50": values[1]}, **deep))
+    if name == "ucf101_unit":
+        one.records["action"] = [
+            cell(method, round(one.dimensions / ratio), accuracy=values[0])
+            for method, lengths in records["svm"].items()
+            for ratio, values in zip(SVM_RATIOS, lengths, strict=True)
+        ]
+    if name == "imagenette_fv":
+        words = ("model_bytes", "training_seconds", "coding_seconds")
+        one.records["cost"] = [
+            cell(method, one.dimensions // ratio, **dict(zip(words, (size, training, coding / 1e6), strict=True)))
+            for method, lengths in records["cost"].items()
+            for ratio, (size, training, coding) in zip(COST_RATIOS, lengths, strict=True)
+        ]
+    whole_bit = "one bit of all dimensions"
+    one.records["pair-error"] = [
+        cell("original" if method == whole_bit else method, n_bits, pair_error=value)
+        for method, lengths in records["pair_error"].get(name, {}).items()
+        for n_bits, value, _ in lengths
+    ]
+    one.records["soft"] = [
+        cell(method.replace(" soft", " grouping=soft").replace(" hard", ""), n_bits, precision={"50": value})
+        for method, lengths in records["soft"].get(name, {}).items()
+        for n_bits, value, _ in lengths
+    ]
+    return one
+
+
+def _statements(records: Records) -> str:
+    """Statements that can be judged, the paper's figures, ours of the first set, and verdicts by set and length."""
+    sets, rows = study(records), []
+    for said in STATEMENTS:
+        found = [judge(said, one, sets) for one in sets]
+        verdicts = ["".join(MARKS.get(v.outcome, "") for v in verdicts) or "." for verdicts in found]
+        if any(mark != "." for mark in verdicts):
+            ours = next(verdicts[-1].figures for verdicts in found if verdicts and verdicts[-1].outcome in MARKS)
+            rows.append([said.text, _figures(said, paper_figures(said)), _figures(said, ours), *verdicts])
+    return table(["the paper says", "paper", "here", *(one.title.replace(" ", "&nbsp;") for one in sets)], rows)
+
+
+def _figures(said: Statement, figures: dict[str, float]) -> str:
+    """Figures of the first names of a statement; a point for what is not known."""
+    values = list(figures.values()) if said.judge else [figures.get(name) for name in names_of(said)]
+    words = ["." if v is None else short(v) if abs(v) < 1 else f"{v:.3g}" if v < 1000 else f"{v:.0f}" for v in values]
+    return "/".join(words[:4]) if any(word != "." for word in words[:4]) else "."
+
+
+def _equal(records: Records) -> str:
+    """P@50 of LSH, of BPB on k-means groups and on groups of equal size."""
+    rows = []
+    for name, about in records["sets"].items():
+        found = records["retrieval"][name]
+        cells = []
+        for i in range(len(RATIOS)):
+            values = [found.get(m, [[None, None]] * 4)[i] for m in ("lsh", "bpb", "bpb-equal")]
+            splits = values[2][2] if len(values[2]) > 2 and values[2][2] else 0
+            text = "/".join(short(value[1]) for value in values)
+            cells.append(text + ("†" if splits == 1 else ""))
+        rows.append([about["title"].replace(" ", "&nbsp;"), short(found["original"][0][1]), *cells])
+    return table(["LSH/k-means/equal", "floats", *(f"D/{ratio}" for ratio in RATIOS)], rows)
+
+
+def _whole(records: Records) -> str:
+    """Mean average precision and area at the lengths where all of the methods were measured."""
+    rows = []
+    for name, found in records.get("whole", {}).items():
+        if name not in records["sets"] or not set(WHOLE) <= set(found):
+            continue
+        for n_bits in sorted(set.intersection(*(set(found[m]) for m in WHOLE[1:])), key=int):
+            values = [found[m]["all" if m == "original" else n_bits] for m in WHOLE]
+            about = records["sets"][name]
+            title = f"{about['title']}, D/{round(about['D'] / int(n_bits))}".replace(" ", "&nbsp;")
+            rows.append([title, *("/".join(short(v) for v in value[:2]) for value in values)])
+    return table(["MAP/area", "floats", "LSH", "k-means", "equal"], rows)
+
+
+def _causes(records: Records) -> dict[str, str]:
+    """Three tables of the sets that were measured: groups by weights, settings, other bits and labels."""
+    found = records.get("causes", {})
+    columns = []
+    for name, one in found.items():
+        lengths = [length for length in one if length.isdigit()]
+        for n_bits in lengths:
+            columns.append((name, n_bits, one[n_bits] | one.get("all", {})))
+    titles = [f"{records['sets'][name]['title']}, {int(n):,} bits".replace(" ", "&nbsp;") for name, n, _ in columns]
+
+    def values(words: str) -> list[str]:
+        return [short(cells[words][0]) if words in cells else "-" for _, _, cells in columns]
+
+    def by_weights(groups: str) -> list[str]:
+        found = [values(f"bpb grouping={groups} weights={weights}") for weights in causes.WEIGHTS]
+        return ["/".join(cells) for cells in zip(*found, strict=True)]
+
+    groups = [[NAMES[name], *by_weights(name)] for name in causes.GROUPS]
+    settings = [["as the paper has it", *values("bpb grouping=kmeans weights=learnt")]]
+    varied = sorted(
+        {words for _, _, cells in columns for words in cells if words.startswith("bpb ") and " " not in words[4:]}
+    )
+    for words in varied:
+        word, _, value = words.removeprefix("bpb ").partition("=")
+        title = WORDS[word].format(float(value)) if word in WORDS else "thresholds at the median"
+        settings.append([title, *values(words)])
+    others = [[title, *values(words)] for words, title in OTHERS.items()]
+    return {
+        "causes-groups": table(["Gaussian/ones/learnt", *titles], groups),
+        "causes-settings": table(["changed", *titles], settings),
+        "causes-others": table(["bits", *titles], others),
+    }

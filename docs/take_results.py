@@ -1,0 +1,114 @@
+"""Fold result files of `projbank reproduce` and `projbank evaluate` into docs/results.json.
+
+`python docs/take_results.py out/results/*.json` adds what they measured to the records of the set of the same name, as
+means over seeds; what stands there from more splits stays. Then `python docs/make_results.py` writes the pages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from projbank.evaluate.results import read_results
+
+RECORDS = Path(__file__).parent / "results.json"
+RENAMED = {"ucf101": "ucf101_unit"}
+DEFAULT_SPLITS = 5
+Records = dict[str, Any]
+
+
+def take(records: Records, found: list[Records]) -> int:
+    """Add cells to the records of the page; returns how many means were taken."""
+    cells: dict[tuple, list[Records]] = {}
+    for cell in found:
+        if "error" not in cell:
+            name = RENAMED.get(cell["dataset"]["name"], cell["dataset"]["name"])
+            kind = cell["protocol"].get("experiment", "retrieval")
+            words = " ".join([cell["method"], *(f"{word}={value}" for word, value in sorted(cell["params"].items()))])
+            cells.setdefault((kind, name, words, cell["n_bits"]), []).append(cell)
+    taken = 0
+    for (kind, name, words, n_bits), group in sorted(cells.items(), key=str):
+        if kind == "retrieval" and name in records["sets"]:
+            taken += _take_retrieval(records, name, words, n_bits, group)
+        elif kind == "retrieval":
+            taken += _take_other(records, name, words, n_bits, group)
+        elif kind in ("causes", "held-out"):
+            one = records.setdefault(kind, {}).setdefault(name, {"training": group[0]["protocol"]["training"]})
+            value = _mean(cell.get("score", cell.get("precision", {}).get("50")) for cell in group)
+            one.setdefault(f"{n_bits or 'all'}", {})[words] = [value, len(group)]
+            taken += 1
+    return taken
+
+
+def _take_retrieval(records: Records, name: str, words: str, n_bits: int | None, group: list[Records]) -> int:
+    """P@10 and P@50 at the lengths of the page, and the ranking of the whole gallery at any."""
+    if "=" in words:
+        return _take_other(records, name, words, n_bits, group)
+    lengths, own = records["sets"][name]["bits"], records["retrieval"][name]
+    values = own.setdefault(words, [[None, None, 0] for _ in lengths] if n_bits else [[None, None, 0]])
+    place = lengths.index(n_bits) if n_bits in lengths else (0 if n_bits is None else None)
+    if place is not None and _splits(values[place]) < len(group):
+        values[place] = [_mean(cell["precision"][k] for cell in group) for k in ("10", "50")]
+        values[place] += [len(group)] if len(group) != DEFAULT_SPLITS else []
+    if "map" in group[0]:
+        whole = [_mean(cell[word] for cell in group) for word in ("map", "area")]
+        records.setdefault("whole", {}).setdefault(name, {}).setdefault(words, {})[f"{n_bits or 'all'}"] = [
+            *whole,
+            len(group),
+        ]
+    return 1
+
+
+def _take_other(records: Records, name: str, words: str, n_bits: int | None, group: list[Records]) -> int:
+    """P@10, P@50, MAP, area and splits of sets and variants that the main tables do not have."""
+    values = [_mean(cell["precision"][k] for cell in group) for k in ("10", "50")]
+    values += [_mean(cell[word] for cell in group) if word in group[0] else None for word in ("map", "area")]
+    own = records.setdefault("variants", {}).setdefault(name, {})
+    own.setdefault(words, {})[f"{n_bits or 'all'}"] = [*values, len(group)]
+    return 1
+
+
+def _splits(value: list[Any]) -> int:
+    return value[2] if len(value) > 2 else DEFAULT_SPLITS
+
+
+def _mean(values: Iterable[float]) -> float:
+    return round(fmean(values), 3)
+
+
+def write(records: Records) -> None:
+    """Write the records, a method a line."""
+    RECORDS.write_text(_text(records, 0) + "\n", encoding="utf-8")
+
+
+def _text(value: Any, depth: int) -> str:
+    if not isinstance(value, dict):
+        inner = ",".join(_text(one, depth + 1) for one in value) if isinstance(value, list) else ""
+        return f"[{inner}]" if isinstance(value, list) else json.dumps(value, ensure_ascii=False)
+    fields = [f"{json.dumps(key)}: {_text(one, depth + 1)}" for key, one in value.items()]
+    if depth < 2 or (depth == 2 and any(isinstance(one, dict) or _nested(one) for one in value.values())):
+        indent = " " * (depth + 1)
+        return "{\n" + ",\n".join(indent + field for field in fields) + "\n" + indent[1:] + "}"
+    return "{" + ", ".join(fields) + "}"
+
+
+def _nested(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(one, list) for one in value)
+
+
+def main() -> None:
+    """Take the files that are named."""
+    parser = argparse.ArgumentParser(description="Fold result files into docs/results.json.")
+    parser.add_argument("files", type=Path, nargs="+")
+    records = json.loads(RECORDS.read_text(encoding="utf-8"))
+    found = [cell for path in parser.parse_args().files for cell in read_results(path)]
+    print(f"{take(records, found)} means taken from {len(found)} cells")
+    write(records)
+
+
+if __name__ == "__main__":
+    main()
