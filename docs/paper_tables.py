@@ -138,8 +138,7 @@ def _causes(records: Records) -> dict[str, str]:
     columns = []
     for name, one in found.items():
         lengths = [length for length in one if length.isdigit()]
-        for n_bits in lengths:
-            columns.append((name, n_bits, one[n_bits] | one.get("all", {})))
+        columns += [(name, n_bits, one[n_bits] | one.get("all", {})) for n_bits in lengths]
     titles = [f"{records['sets'][name]['title']}, {int(n):,} bits".replace(" ", "&nbsp;") for name, n, _ in columns]
 
     def values(words: str) -> list[str]:
