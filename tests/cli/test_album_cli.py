@@ -91,3 +91,34 @@ def test_bad_input_is_one_line(projbank, root, words, message):
     assert err.startswith("projbank: error: ")
     assert err.count("\n") == 1
     assert message in err
+
+
+def test_duplicates(projbank, root):
+    shutil.copy(root / "0" / "000.jpg", root / "copy.jpg")
+    projbank("album", root)
+    code, out, err = projbank("duplicates", root, "--similar", 2)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == "the same picture:"
+    assert sorted(line.lstrip(" *") for line in out.splitlines()[1:3]) == sorted(
+        str(root / name) for name in ("0/000.jpg", "copy.jpg")
+    )
+    assert out.count("*") == 1
+    code, out, _ = projbank("duplicates", root, "--similar", 2, "--json")
+    (group,) = json.loads(out)
+    assert group["kind"] == "same"
+    assert group["best"] in group["paths"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--port", "70000"), "--port must be in the range"),
+        (("--host", "example.org"), "--host must be an IP address"),
+        (("--host", "203.0.113.9", "--port", "0"), "cannot listen at"),
+    ],
+)
+def test_what_can_not_be_served_is_one_line(projbank, root, words, message):
+    code, _, err = projbank("serve", root, *words)
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1

@@ -60,18 +60,20 @@ def album(
 
 def _tell(folder: Path, done: Update, verbose: int) -> None:
     """Say in a few lines what was done, and what is not in the album and why."""
+    from projbank.progress import plain
+
     print(f"{folder}: {done.photos} photos, codes of {done.n_bits} bits ({done.describer})")
     counts = {"described": done.described, "moved or copied": done.copied, "gone": done.gone}
     changes = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
     print(changes or "nothing has changed")
     if done.others:
-        endings = ", ".join(f"{number} {ending}" for ending, number in sorted(done.others.items()))
+        endings = ", ".join(f"{number} {plain(ending)}" for ending, number in sorted(done.others.items()))
         print(f"not photos: {endings}")
     most = len(done.problems) if verbose else MOST_LISTED
     if done.problems:
         print(f"{len(done.problems)} files are not in the album:")
     for path, reason in done.problems[:most]:
-        print(f"  {path}: {reason}")
+        print(f"  {plain(path)}: {plain(reason)}")
     if len(done.problems) > most:
         print(f"  and {len(done.problems) - most} more (-v lists all)")
     if done.outgrown:

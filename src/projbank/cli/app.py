@@ -21,6 +21,8 @@ _COMMANDS = {
     "info": ("info:info", _START),
     "album": ("album:album", _PHOTOS),
     "find": ("find:find", _PHOTOS),
+    "duplicates": ("duplicates:duplicates", _PHOTOS),
+    "serve": ("serve:serve", _PHOTOS),
     "features": ("features:features", _CODES),
     "fit": ("bank:fit", _CODES),
     "encode": ("bank:encode", _CODES),

@@ -26,6 +26,7 @@ def find(
     """Find the photos of an album that are like a picture: a score and a path a line, the best first."""
     from projbank.album import Album
     from projbank.album.sheet import check_sheet, write_sheet
+    from projbank.progress import plain
 
     album = Album(folder)
     if picture is not None:
@@ -35,6 +36,6 @@ def find(
         print(json.dumps([{"path": str(album.root / hit.path), "score": round(hit.score, 4)} for hit in hits]))
     else:
         for hit in hits:
-            print(f"{hit.score:7.4f}  {album.root / hit.path}")
+            print(f"{hit.score:7.4f}  {plain(album.root / hit.path)}")
     if picture is not None:
         write_sheet(picture, album, hits)

@@ -8,6 +8,7 @@ import itertools
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -48,7 +49,7 @@ class Processes(Generic[S]):
                 initargs=(self._state,),
             )
             others = set(multiprocessing.active_children())
-            with _ignored_interrupts():
+            with _ignored_interrupts(), _without_main():
                 for _ in range(self._n_jobs):
                     self._pool.submit(_ready)
             self._processes = set(multiprocessing.active_children()) - others
@@ -110,6 +111,23 @@ def _ignored_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Let processes that are started meanwhile not run the user's script again, whose guard would have to be asked for.
+
+    Tasks are functions of this package, so that they do not need it.
+    """
+    main = sys.modules["__main__"]
+    kept = {name: getattr(main, name) for name in ("__spec__", "__file__") if hasattr(main, name)}
+    for name in kept:
+        setattr(main, name, None)
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(main, name, value)
 
 
 def _ready() -> None:

@@ -1,0 +1,129 @@
+"""Whether two photos show the same picture: key points that fit one movement, and pixels that agree after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+SIDE = 256
+"""Photos are compared at this size."""
+KEY_POINTS = 250
+RATIO = 0.8
+"""A match must be so much nearer than the second nearest."""
+LEAST_MATCHES = 8
+TOLERANCE = 4.0
+"""Pixels by which a match may miss the movement."""
+SMALLEST, LARGEST = 0.2, 5.0
+"""Change of scale that is believed."""
+OVERLAP = 0.25
+"""Share of the smaller photo that must be seen in both."""
+LEFT_OUT = 0.15
+"""Share of the pixels that may be something else: a watermark, a date."""
+AGREEMENT = 0.9
+"""Correlation of the other pixels from which two photos show the same picture."""
+PLAIN = 16
+"""Width and height at which photos without key points are compared."""
+PLAIN_AGREEMENT = 0.98
+_MIRRORED = np.arange(128).reshape(4, 4, 8)[::-1][:, :, -np.arange(8) % 8].ravel()
+"""Where the numbers of a SIFT descriptor (row, column, orientation) stand for the mirrored picture."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """A photo made ready to be compared: grey pixels, places and RootSIFT descriptors of key points."""
+
+    grey: NDArray[np.uint8]
+    places: NDArray[np.float32]
+    descriptors: NDArray[np.uint8]
+    """Roots of shares, in 512ths."""
+
+    def mirrored(self) -> Points:
+        """The same of the photo mirrored left to right."""
+        places = self.places.copy()
+        places[:, 0] = self.grey.shape[1] - 1 - places[:, 0]
+        return Points(np.ascontiguousarray(self.grey[:, ::-1]), places, self.descriptors[:, _MIRRORED])
+
+
+def points_of(grey: NDArray[np.uint8]) -> Points:
+    """Find the key points of a grey image."""
+    import cv2
+
+    found, descriptors = cv2.SIFT.create(nfeatures=KEY_POINTS).detectAndCompute(grey, None)
+    if descriptors is None:
+        return Points(grey, np.empty((0, 2), np.float32), np.empty((0, 128), np.uint8))
+    roots = np.sqrt(descriptors / np.maximum(descriptors.sum(axis=1, keepdims=True), 1e-9))
+    places = np.array([point.pt for point in found], dtype=np.float32)
+    return Points(grey, places, np.minimum(np.rint(512 * roots), 255).astype(np.uint8))
+
+
+def is_same_picture(one: Points, other: Points) -> bool:
+    """Whether the pixels of two photos agree after the movement that their key points agree on.
+
+    A movement shifts, turns and scales; brightness and contrast may differ, and a part of the pixels. Photos with next
+    to no key points are compared as they lie.
+    """
+    if min(len(one.places), len(other.places)) < LEAST_MATCHES:
+        return correlation(_plain(one.grey), _plain(other.grey)) >= PLAIN_AGREEMENT
+    movement = _movement(one, other)
+    if movement is None:
+        return False
+    seen = _seen_in_both(one.grey, other.grey, movement)
+    return seen is not None and correlation(*seen, left_out=LEFT_OUT) >= AGREEMENT
+
+
+def correlation(one: NDArray[np.float32], other: NDArray[np.float32], left_out: float = 0.0) -> float:
+    """Correlation of two rows of numbers, without the share of them that fits one straight line least."""
+    for share in (left_out, 0.0):
+        a, b = one - one.mean(), other - other.mean()
+        lengths = np.sqrt(np.dot(a, a) * np.dot(b, b))
+        if lengths == 0:
+            return 0.0
+        if share:
+            misses = np.abs(b - np.dot(a, b) / np.dot(a, a) * a)
+            kept = misses <= np.quantile(misses, 1 - share)
+            one, other = one[kept], other[kept]
+    return float(np.dot(a, b) / lengths)
+
+
+def _movement(one: Points, other: Points) -> NDArray[np.float64] | None:
+    """Similarity transform from the first photo to the second, (2, 3)."""
+    import cv2
+
+    closeness = one.descriptors.astype(np.float32) @ other.descriptors.T.astype(np.float32) / 512**2
+    best = closeness.argmax(axis=1)
+    rows = np.arange(len(best))
+    first = closeness[rows, best]
+    closeness[rows, best] = -1
+    kept = 1 - first < RATIO**2 * (1 - closeness.max(axis=1))
+    if kept.sum() < LEAST_MATCHES:
+        return None
+    movement, fits = cv2.estimateAffinePartial2D(
+        one.places[kept], other.places[best[kept]], method=cv2.RANSAC, ransacReprojThreshold=TOLERANCE, maxIters=500
+    )
+    if movement is None or fits.sum() < LEAST_MATCHES:
+        return None
+    scale = float(np.hypot(movement[0, 0], movement[1, 0]))
+    return np.asarray(movement) if SMALLEST <= scale <= LARGEST else None
+
+
+def _seen_in_both(
+    one: NDArray[np.uint8], other: NDArray[np.uint8], movement: NDArray[np.float64]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+    """Pixels of the moved first photo and of the second where they overlap, blurred; None where they hardly do."""
+    import cv2
+
+    size = other.shape[1], other.shape[0]
+    moved = np.asarray(cv2.warpAffine(one, movement, size, flags=cv2.INTER_AREA), dtype=np.uint8)
+    seen = cv2.warpAffine(np.full_like(one, 255), movement, size, flags=cv2.INTER_NEAREST) > 0
+    if seen.sum() < OVERLAP * min(one.size * abs(np.linalg.det(movement[:, :2])), other.size):
+        return None
+    first, second = (cv2.GaussianBlur(image, (0, 0), 1.5)[seen].astype(np.float32) for image in (moved, other))
+    return first, second
+
+
+def _plain(image: NDArray[np.uint8]) -> NDArray[np.float32]:
+    import cv2
+
+    return np.asarray(cv2.resize(image, (PLAIN, PLAIN), interpolation=cv2.INTER_AREA), dtype=np.float32).ravel()
