@@ -65,7 +65,7 @@ def test_range_search_lists_all_within_a_distance(case, limited):
 
 
 @given(case=cases(st.sampled_from([32, 64, 72, 256, 1000, 4096, 65_536])))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_all_of_faiss_binary_semantics(case):
     """search, range_search, reconstruct, remove and add after remove, as IndexBinaryFlat has them; ties aside."""
     rng, codes, ids, queries, n_bits = case

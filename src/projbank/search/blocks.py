@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from projbank.search.scan import Part
+
+if TYPE_CHECKING:
+    from projbank.search.lists import Lists
 
 
 class Texts:
@@ -68,6 +71,7 @@ class Block:
         self._order: NDArray[np.int64] | None = None
         self._consecutive: bool | None = None
         self.n_live = self._count
+        self.lists: Lists | None = None
 
     def __len__(self) -> int:
         return self._count

@@ -68,6 +68,19 @@ class Gallery:
         """Count changes from here on: codes added next begin a new block."""
         self._open, self._removed = False, []
 
+    def replace(self, block: Block) -> None:
+        """Let one block stand for all of them; it holds what they hold."""
+        self.blocks, self._open, self._numbers = [block], False, None
+
+    @property
+    def is_one_block(self) -> bool:
+        """Whether all codes stand in one block from which nothing was removed."""
+        return len(self.blocks) == 1 and self.blocks[0].n_live == len(self.blocks[0])
+
+    def live_blocks(self) -> list[Block]:
+        """Blocks that hold any codes."""
+        return [block for block in self.blocks if block.n_live]
+
     def drop(self, numbers: NDArray[np.int64], first: int) -> None:
         """Remove those of the numbers that the blocks from `first` on hold."""
         for block, rows, _ in self._located(numbers, first):
@@ -183,7 +196,7 @@ class Gallery:
 
     def parts(self, allow: Any = None) -> list[Part]:
         """All codes for the scans, or only those of the given ids, or where a mask over all codes is true."""
-        parts = [block.part for block in self.blocks if block.n_live]
+        parts = [block.part for block in self.live_blocks()]
         if allow is None:
             return parts
         wanted = np.asarray(allow) if not are_texts(allow) else allow

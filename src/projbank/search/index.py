@@ -10,22 +10,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from projbank.bits import check_codes, clear_padding, pack
-from projbank.params import check_choice, check_int
+from projbank.params import check_choice, check_int, reject
 from projbank.rows.source import check_finite
 from projbank.search.blocks import Block
 from projbank.search.gallery import Gallery
 from projbank.search.margins import quantise, weigh
 from projbank.search.rerank import by_margins, by_vectors
 from projbank.search.scan import NOTHING, Part, nearest, nearest_weighted, within
-from projbank.search.storage import Stored, append_changes, read_gallery, write_gallery
+from projbank.search.storage import Stored, append_changes, check_unchanged, read_gallery, write_gallery
 from projbank.threads import thread_count
 
+LEAST_CODES = 20_000
+"""Fewer codes are not put in lists: a scan of them takes less than a tenth of a millisecond."""
 MAX_BITS = 1 << 24
 """Longest code: distances weighted with 8-bit queries still fit in int32."""
 
 
 class HammingIndex:
-    """Exact k-nearest-neighbour search in packed binary codes.
+    """K-nearest-neighbour search in packed binary codes: exact, or with `recall` at least about so exact.
 
     Parameters
     ----------
@@ -40,6 +42,12 @@ class HammingIndex:
         A small JSON value per code (a path, a title, a dict), kept beside it.
     made_by : str, optional
         Identity of what made the codes (`bank.identity()`), kept in the file.
+    recall : float in (0, 1), optional
+        Look at less than all codes, and find this part of the neighbours that a scan finds. The codes are put in lists
+        around centres, and what a search must visit is measured on the codes themselves. That goes for packed queries
+        without `allow` and up to 1,000 neighbours, from 20,000 codes on; everything else is exact, as is all without
+        `recall`.
+    n_jobs : threads that make the lists; None is all cores
 
     Notes
     -----
@@ -64,6 +72,8 @@ class HammingIndex:
         n_bits: int | None = None,
         payload: Iterable[Any] | None = None,
         made_by: str | None = None,
+        recall: float | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         if codes is None and n_bits is None:
             raise ValueError("HammingIndex needs codes, or n_bits for an empty index.")
@@ -74,10 +84,14 @@ class HammingIndex:
         self._n_bits = check_int(self, "n_bits", n_bits or 8 * array.shape[1], 1, MAX_BITS)  # type: ignore[union-attr]
         self.made_by = made_by
         self._gallery = Gallery(self._n_bits)
+        self._recall = _check_recall(recall)
+        self._n_jobs = n_jobs
         self._stored: Stored | None = None
+        thread_count(n_jobs)
         if array is not None:
             new = self._gallery.check(array, ids, payload)
             self._gallery.append(Block(new._replace(codes=np.ascontiguousarray(new.codes))))
+            self._organise()
 
     @property
     def n_bits(self) -> int:
@@ -97,6 +111,11 @@ class HammingIndex:
             return _read_only(content.ids)
         return _read_only(np.array([*(content.names or []), None], dtype=object)[:-1])
 
+    @property
+    def recall(self) -> float | None:
+        """Part of the neighbours that a search finds at least; None is all."""
+        return self._recall
+
     def __len__(self) -> int:
         return len(self._gallery)
 
@@ -104,8 +123,12 @@ class HammingIndex:
         return f"HammingIndex({len(self)} codes of {self._n_bits} bits)"
 
     def add(self, codes: ArrayLike, ids: ArrayLike | None = None, payload: Iterable[Any] | None = None) -> Self:
-        """Add codes; without `ids` they continue after the largest id ever used. On any error nothing is added."""
+        """Add codes; without `ids` they continue after the largest id ever used. On any error nothing is added.
+
+        With `recall`, added codes are scanned until they are as many as those in lists; then all lists are made anew.
+        """
         self._gallery.add(self._gallery.check(codes, ids, payload))
+        self._organise()
         return self
 
     def remove(self, ids: ArrayLike) -> Self:
@@ -180,13 +203,13 @@ class HammingIndex:
         most = NOTHING if max_distance is None else check_int(owner, "max_distance", max_distance, 0)
         n_threads = thread_count(n_jobs)
         points = self._check_queries(queries)
-        parts = self._gallery.parts(allow)
+        parts, coarse = self._gallery.parts(allow), self._recall is not None and allow is None
         if max_distance is not None and points.dtype != np.uint8 and rerank is None:
             raise ValueError("max_distance is a Hamming distance: queries must be packed codes, or give rerank.")
         if rerank is None:
             if shortlist is not None or query_vectors is not None:
                 raise ValueError("shortlist and query_vectors are for two-stage search: give rerank, too.")
-            values, found = self._one_stage(parts, points, k, query_bits, most, n_threads)
+            values, found = self._one_stage(parts, points, k, query_bits, most, n_threads, coarse)
             return values, self._gallery.labels(found)
         size = check_int(owner, "shortlist", 10 * max(k, 1) if shortlist is None else shortlist, max(k, 1))
         size = min(size, len(self))
@@ -194,12 +217,12 @@ class HammingIndex:
             check_choice(owner, "rerank", rerank, ("asymmetric",))
             if points.dtype == np.uint8:
                 raise TypeError('queries must be margins (floats) for rerank="asymmetric". Got packed codes (uint8).')
-            _, found = nearest(parts, pack(points > 0), size, n_threads, most)
+            _, found = self._one_stage(parts, pack(points > 0), size, query_bits, most, n_threads, coarse)
             rows = self._gallery.rows_of(found.reshape(-1)).reshape(found.shape)
             values, found = by_margins(self._gallery.all_parts(), rows, found, points, k, query_bits, n_threads)
         else:
             check_choice(owner, "metric", metric, ("l2", "cosine"))
-            _, found = self._one_stage(parts, points, size, query_bits, most, n_threads)
+            _, found = self._one_stage(parts, points, size, query_bits, most, n_threads, coarse)
             values, found = by_vectors(found, rerank, query_vectors, metric, k, n_threads)
         return values, self._gallery.labels(found)
 
@@ -245,14 +268,15 @@ class HammingIndex:
         IndexFileError
             If the file was changed by someone else since it was loaded.
         """
-        if path is not None:
-            self._stored = write_gallery(path, self._gallery, self._settings())
-        elif self._stored is None:
+        if path is None and self._stored is None:
             raise ValueError("path must be given: the index was not loaded from one file, nor saved to one.")
-        elif self._stored.state.can_grow:
+        if path is None and self._stored is not None and self._stored.can_grow(self._gallery):
             self._stored = append_changes(self._stored, self._gallery)
-        else:
-            self._stored = write_gallery(self._stored.state.path, self._gallery, self._settings())
+            return
+        if self._stored is not None and path is None:
+            path = check_unchanged(self._stored)
+        self._organise(always=not self._gallery.is_one_block)
+        self._stored = write_gallery(path, self._gallery, self._settings())  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Self:
@@ -270,22 +294,46 @@ class HammingIndex:
         """
         paths = [path] if isinstance(path, str | os.PathLike) else list(path)
         gallery, settings, stored = read_gallery(paths)
-        index = cls(n_bits=gallery.n_bits, made_by=settings.get("made_by"))
+        recall = float(settings["recall"]) if "recall" in settings else None
+        index = cls(n_bits=gallery.n_bits, made_by=settings.get("made_by"), recall=recall)
         index._gallery, index._stored = gallery, stored
         return index
 
     def _settings(self) -> dict[str, str]:
-        return {} if self.made_by is None else {"made_by": self.made_by}
+        settings = {"made_by": self.made_by, "recall": None if self._recall is None else repr(self._recall)}
+        return {name: value for name, value in settings.items() if value is not None}
 
     def _one_stage(
-        self, parts: list[Part], points: NDArray[Any], k: int, query_bits: int, most: int, n_threads: int
+        self,
+        parts: list[Part],
+        points: NDArray[Any],
+        k: int,
+        query_bits: int,
+        most: int,
+        n_threads: int,
+        coarse: bool,
     ) -> tuple[NDArray, NDArray[np.int64]]:
+        if points.dtype == np.uint8 and coarse and k and len(points):
+            from projbank.search.coarse import nearest_coarse
+
+            return nearest_coarse(self._gallery.live_blocks(), points, k, n_threads, most)
         if points.dtype == np.uint8:
             return nearest(parts, points, k, n_threads, most)
         integers, scale = quantise(points, query_bits)
         weighted = weigh(integers, query_bits)
         distances, ids = nearest_weighted(parts, weighted, k, n_threads)
         return weighted.scores(distances, scale, ids), ids
+
+    def _organise(self, *, always: bool = False) -> None:
+        """Put all codes in lists, where a recall is asked for and many stand in none."""
+        blocks = self._gallery.live_blocks()
+        listed = sum(block.n_live for block in blocks if block.lists is not None)
+        if self._recall is None or (not always and len(self) - listed < max(listed, LEAST_CODES)):
+            return
+        from projbank.search.coarse import organised
+
+        content = self._gallery.compacted()
+        self._gallery.replace(organised(content, self._n_bits, self._recall, thread_count(self._n_jobs)))
 
     def _check_queries(self, queries: ArrayLike) -> NDArray[Any]:
         array = np.asarray(queries)
@@ -302,6 +350,14 @@ class HammingIndex:
             array = array.astype(np.float32, copy=False)
         check_finite(array, name="queries")
         return np.pad(array, ((0, 0), (0, lacking))) if lacking else array
+
+
+def _check_recall(recall: float | None) -> float | None:
+    if recall is None:
+        return None
+    if isinstance(recall, bool) or not isinstance(recall, float | int | np.floating) or not 0 < recall < 1:
+        reject("HammingIndex", "recall", "a float in the range (0.0, 1.0), or None for an exact search", recall)
+    return float(recall)
 
 
 def _read_only(array: NDArray) -> NDArray:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,24 +14,43 @@ from projbank.integrity import IdentityError
 from projbank.search.blocks import Block, NewCodes, Texts
 from projbank.search.file import FileState, IndexFileError, Tensors, append_block, read_index, write_index
 from projbank.search.gallery import Gallery
+from projbank.search.lists import Lists, Reach
 
 
 class Stored(NamedTuple):
-    """The state of a file that a gallery agrees with, and how many of the gallery's blocks it holds."""
+    """The state of a file that a gallery agrees with, and those of the gallery's blocks that it holds."""
 
     state: FileState
-    n_blocks: int
+    blocks: list[Block]
+
+    def can_grow(self, gallery: Gallery) -> bool:
+        """Whether what has changed can be appended: the blocks in the file are still those of the gallery."""
+        n = len(self.blocks)
+        return self.state.can_grow and all(a is b for a, b in zip(self.blocks, gallery.blocks[:n], strict=True))
 
 
 def write_gallery(path: str | os.PathLike[str], gallery: Gallery, settings: Mapping[str, str]) -> Stored:
     """Write a new file of one block, without what was removed."""
-    state = write_index(path, gallery.n_bits, gallery.next_id, _tensors(gallery.compacted()), settings)
-    return _settled(gallery, state)
+    tensors, settings = _tensors(gallery.compacted()), dict(settings)
+    if gallery.is_one_block and gallery.blocks[0].lists is not None:
+        lists = gallery.blocks[0].lists
+        words = lists.words.view(np.int64).reshape(len(lists.words), -1)
+        tensors = {"lists.words": words, "lists.starts": lists.row_starts} | tensors | {"lists.centres": lists.centres}
+        settings["reaches"] = json.dumps(lists.reaches)
+    return _settled(gallery, write_index(path, gallery.n_bits, gallery.next_id, tensors, settings))
+
+
+def check_unchanged(stored: Stored) -> Path:
+    """Return the path of a file that is to be written anew; IndexFileError if it was changed since it was opened."""
+    path = stored.state.path
+    if read_index(path).state != stored.state:
+        raise IndexFileError(f"{path}: was changed since it was opened; load it again and repeat the change.")
+    return path
 
 
 def append_changes(stored: Stored, gallery: Gallery) -> Stored:
     """Append the codes that were added and the ids that were removed since the file was read or written."""
-    content = gallery.compacted(stored.n_blocks)
+    content = gallery.compacted(len(stored.blocks))
     removed = gallery.removed
     if not len(content.ids) and not len(removed):
         return stored
@@ -52,7 +73,7 @@ def read_gallery(paths: Sequence[str | os.PathLike[str]]) -> tuple[Gallery, dict
         if one != other:
             raise IdentityError(f"{path}: codes were made by {one}, but those of {paths[0]} by {other}.")
         try:
-            _take(gallery, blocks, next_id)
+            _take(gallery, blocks, next_id, own.get("reaches"))
         except ValueError as error:
             raise IndexFileError(f"{path}: {error}") from error
     if gallery is None:
@@ -60,7 +81,7 @@ def read_gallery(paths: Sequence[str | os.PathLike[str]]) -> tuple[Gallery, dict
     return gallery, settings, _settled(gallery, state) if len(paths) == 1 else None
 
 
-def _take(gallery: Gallery, blocks: list[Tensors], next_id: int) -> None:
+def _take(gallery: Gallery, blocks: list[Tensors], next_id: int, reaches: str | None) -> None:
     """Add the blocks of a file to a gallery that may hold those of others."""
     first, shift = len(gallery.blocks), 0
     is_named = any("names.offsets" in tensors for tensors in blocks)
@@ -79,12 +100,29 @@ def _take(gallery: Gallery, blocks: list[Tensors], next_id: int) -> None:
         )
         ids = tensors["ids"] + shift if shift else tensors["ids"]
         block = Block(NewCodes(tensors["codes"], ids, names, payload))
+        if "lists.words" in tensors:
+            block.lists = _lists(tensors, reaches)
         gallery.append(block, next_id + shift, distinct_from=first)
+
+
+def _lists(tensors: Tensors, reaches: str | None) -> Lists:
+    words, starts = tensors["lists.words"], np.array(tensors["lists.starts"])
+    sizes = np.diff(starts)
+    if (
+        starts.shape != (len(tensors["lists.centres"]) + 1,)
+        or starts[0] != 0
+        or starts[-1] != len(tensors["ids"])
+        or np.any(sizes < 0)
+        or len(words) != np.sum((sizes + 7) // 8)
+    ):
+        raise ValueError("damaged: its lists do not fit its codes.")
+    parsed = {int(k): Reach(int(near), tuple(slacks)) for k, (near, slacks) in json.loads(reaches or "{}").items()}
+    return Lists(tensors["lists.centres"], starts, words.view(np.uint64).reshape(len(words), -1, 8), parsed)
 
 
 def _settled(gallery: Gallery, state: FileState) -> Stored:
     gallery.settle()
-    return Stored(state, len(gallery.blocks))
+    return Stored(state, list(gallery.blocks))
 
 
 def _tensors(content: NewCodes) -> Tensors:
