@@ -122,8 +122,8 @@ def variants(deviations: Any, n_bits: int) -> Iterator[tuple[str, dict[str, Any]
     yield "target: about 10 neighbours (decay 10)", {}, {"target._DECAY": 10.0}
     yield "target: neighbours weigh alike", {}, {"target._DECAY": 0.0}
     yield "target: 30 neighbours that weigh alike", {"n_neighbors": 30}, {"target._DECAY": 0.0}
-    yield "target: vectors folded to half their length", {}, {"target._DIMENSIONS": len(deviations) // 2}
-    yield "target: vectors folded to a quarter", {}, {"target._DIMENSIONS": len(deviations) // 4}
+    yield "target: vectors folded to half their length", {}, {"target.DIMENSIONS": len(deviations) // 2}
+    yield "target: vectors folded to a quarter", {}, {"target.DIMENSIONS": len(deviations) // 4}
     yield "objective: no balance", {}, {"joint.code_loss": altered_loss(balance=0)}
     yield "objective: no noise", {"noise": 0.0}, {}
     yield "objective: no noise, half the step (as before noise)", {"noise": 0.0}, {"joint._RATES": (0.03, 0.01)}

@@ -29,7 +29,9 @@ def quick(n_bits=11, **params):
     return ProjectionBank(n_bits, **({"n_neighbors": 5, "max_iter": 3} | params))
 
 
-@parametrize_with_checks([ProjectionBank(solver="paper", max_iter=3), ProjectionBank(max_iter=2)])
+@parametrize_with_checks(
+    [ProjectionBank(max_iter=2), *(ProjectionBank(solver=solver, max_iter=2) for solver in SOLVERS)]
+)
 @pytest.mark.filterwarnings("ignore:n_neighbors=100 is lowered")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -200,9 +202,9 @@ def test_overflowing_sums_of_finite_values_are_no_error():
         ),
         ({"n_bits": 1.5}, "Got 1.5 instead"),
         ({"n_bits": "many"}, "Got 'many' instead"),
-        ({"n_bits": 91}, "at most the number of features, 90"),
-        ({"solver": "magic"}, "must be one of 'joint', 'paper', 'random'. Got 'magic'"),
-        ({"grouping": "magic"}, "'learnt', 'soft-learnt'. Got 'magic'"),
+        ({"n_bits": 91, "solver": "joint"}, "at most the number of features, 90"),
+        ({"solver": "magic"}, "must be one of 'mixed', 'joint', 'paper', 'random'. Got 'magic'"),
+        ({"grouping": "magic", "solver": "joint"}, "'learnt', 'soft-learnt'. Got 'magic'"),
         ({"grouping": [0, 1]}, "shape (90,)"),
         ({"n_neighbors": 0}, "'n_neighbors' parameter of ProjectionBank must be an int in the range [1, inf). Got 0"),
         ({"lam": 0}, "'lam' parameter of ProjectionBank must be a float in the range (0.0, inf). Got 0"),
@@ -235,8 +237,9 @@ def test_bad_shapes():
 
 def test_more_neighbours_than_samples_is_a_warning():
     with pytest.warns(UserWarning, match="n_neighbors=100 is lowered to 9"):
-        bank = ProjectionBank(5, max_iter=2).fit(data(10))
-    np.testing.assert_array_equal(bank.weights_, ProjectionBank(5, max_iter=2, n_neighbors=9).fit(data(10)).weights_)
+        bank = ProjectionBank(5, solver="joint", max_iter=2).fit(data(10))
+    fewer = ProjectionBank(5, solver="joint", max_iter=2, n_neighbors=9).fit(data(10))
+    np.testing.assert_array_equal(bank.weights_, fewer.weights_)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

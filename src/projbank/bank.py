@@ -118,7 +118,7 @@ class ProjectionBank(ModelCoder):
         self,
         n_bits: int | str = "auto",
         *,
-        solver: str = "joint",
+        solver: str = "mixed",
         grouping: str | ArrayLike = "auto",
         n_assign: int | str = "auto",
         n_sums: int | str = "auto",

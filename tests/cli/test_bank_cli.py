@@ -30,7 +30,7 @@ def bank(projbank, vectors, tmp_path):
     return tmp_path / "b.safetensors"
 
 
-@pytest.mark.parametrize("solver", ["joint", "paper"])
+@pytest.mark.parametrize("solver", ["mixed", "joint", "paper"])
 def test_fit_encode_info(projbank, vectors, tmp_path, solver):
     model, codes, margins = tmp_path / "m.safetensors", tmp_path / "c.npy", tmp_path / "f.npy"
     code, out, err = projbank("fit", vectors, "-b", 20, "--solver", solver, "-k", 5, "--max-iter", 3, "-o", model)
@@ -117,6 +117,8 @@ def test_a_warning_is_one_line(tmp_path, vectors):
         str(vectors),
         "-b",
         "8",
+        "-k",
+        "100",
         "--max-iter",
         "1",
         "-o",
@@ -147,7 +149,10 @@ def test_bad_input_is_one_line_and_exit_code_2(projbank, bank, vectors, tmp_path
     before = sorted(os.listdir(tmp_path))
     cases = [
         (["fit", tmp_path / "nan.npy", "-k", 5, "-o", out], "X contains NaN at row 7, column 3"),
-        (["fit", vectors, "-b", 65, "-o", out], "'n_bits' parameter of ProjectionBank must be at most"),
+        (
+            ["fit", vectors, "--solver", "joint", "-b", 65, "-o", out],
+            "'n_bits' parameter of ProjectionBank must be at most",
+        ),
         (["fit", vectors, "-b", "x", "-o", out], "--bits must be an int or 'auto'. Got 'x'"),
         (["fit", vectors, "-k", 0, "-o", out], "'n_neighbors'"),
         (["fit", tmp_path / "one.npy", "-o", out], "minimum of 2"),

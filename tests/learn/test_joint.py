@@ -11,6 +11,7 @@ from projbank.learn import descent, joint, target
 from projbank.learn import loss as losses
 from projbank.learn.neighbors import nearest_neighbors
 from projbank.learn.target import standardise
+from projbank.methods.banks import JointBank
 from projbank.rows.source import as_rows
 
 
@@ -71,7 +72,7 @@ def test_short_codes_have_less_noise():
 
 def test_with_less_noise_training_vectors_are_followed_more_closely():
     X = clustered(np.random.default_rng(11), 400, 128)
-    ends = [ProjectionBank(32, n_neighbors=20, noise=noise).fit(X).loss_curve_[-3:].mean() for noise in (0, 0.5, 2.0)]
+    ends = [JointBank(32, n_neighbors=20, noise=noise).fit(X).loss_curve_[-3:].mean() for noise in (0, 0.5, 2.0)]
     assert ends[0] < ends[1] < ends[2]
 
 
@@ -80,7 +81,7 @@ def test_the_loss_falls_and_unseen_digits_are_found_better_than_by_a_random_bank
     X = np.sqrt(images[:, :, None] * images[:, None, 20:40]).reshape(len(images), -1).astype(np.float32)
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     train, rest, truth = X[:900], X[900:], digits[900:]
-    bank = ProjectionBank(64, n_neighbors=30, max_iter=25).fit(train)
+    bank = JointBank(64, n_neighbors=30, max_iter=25).fit(train)
     assert bank.loss_curve_[-1] < 0.9 * bank.loss_curve_[0]
 
     untrained = clone(bank).set_params(solver="random").fit(train)
@@ -104,7 +105,7 @@ def test_a_random_bank_has_random_signs_around_the_mean():
 def test_bits_are_balanced():
     X = clustered(np.random.default_rng(2), 500, 256)
     for grouping, most in (("random", 0.15), ("learnt", 0.25)):  # learnt groups may set one cluster apart
-        bank = ProjectionBank(32, n_neighbors=20, grouping=grouping).fit(X)
+        bank = JointBank(32, n_neighbors=20, grouping=grouping).fit(X)
         shares = unpack(bank.transform(X), 32).mean(axis=0)
         assert np.abs(shares - 0.5).mean() < 0.06
         assert np.abs(shares - 0.5).max() < most
@@ -113,18 +114,18 @@ def test_bits_are_balanced():
 def test_the_result_does_not_depend_on_threads_or_kind_of_array(tmp_path):
     X = clustered(np.random.default_rng(3), 70, 130)
     np.save(tmp_path / "x.npy", X)
-    expected = ProjectionBank(17, n_neighbors=5, max_iter=3, n_jobs=1).fit(X)
+    expected = JointBank(17, n_neighbors=5, max_iter=3, n_jobs=1).fit(X)
     for data, n_jobs in ((X, 2), (X, 3), (np.load(tmp_path / "x.npy", mmap_mode="r"), 2), (X.astype(np.float64), 1)):
-        bank = ProjectionBank(17, n_neighbors=5, max_iter=3, n_jobs=n_jobs).fit(data)
+        bank = JointBank(17, n_neighbors=5, max_iter=3, n_jobs=n_jobs).fit(data)
         np.testing.assert_array_equal(bank.weights_, expected.weights_)
         np.testing.assert_array_equal(bank.biases_, expected.biases_)
 
 
 def test_batches_without_a_kept_target_learn_as_well(monkeypatch):
     X = clustered(np.random.default_rng(4), 300, 128)
-    kept = ProjectionBank(16, n_neighbors=10, max_iter=5, grouping="random").fit(X)
+    kept = JointBank(16, n_neighbors=10, max_iter=5, grouping="random").fit(X)
     monkeypatch.setattr(target, "KEPT", 10)
-    anew = ProjectionBank(16, n_neighbors=10, max_iter=5, grouping="random").fit(X)
+    anew = JointBank(16, n_neighbors=10, max_iter=5, grouping="random").fit(X)
     np.testing.assert_allclose(anew.loss_curve_, kept.loss_curve_, atol=1e-3)
 
 
@@ -132,7 +133,7 @@ def test_batches_without_a_kept_target_learn_as_well(monkeypatch):
 def test_degenerate_data_gives_no_nan(n):
     X = np.zeros((n, 9), np.float32)
     for rows in (X, X + 5, np.vstack([X[:1], X[1:] + 1])):
-        bank = ProjectionBank(4, n_neighbors=1, max_iter=2).fit(rows)
+        bank = JointBank(4, n_neighbors=1, max_iter=2).fit(rows)
         assert np.isfinite(bank.weights_).all()
         assert np.isfinite(bank.biases_).all()
         assert np.isfinite(bank.loss_curve_).all()
@@ -150,14 +151,14 @@ def sparse_counts(rng, n, n_features, n_kinds=6):
 def test_dimensions_of_sparse_data_serve_several_groups_and_dense_ones_one():
     rng = np.random.default_rng(5)
     X, kinds = sparse_counts(rng, 600, 2000)
-    hard = ProjectionBank(125, grouping="random", max_iter=20).fit(X[:400])
-    bank = ProjectionBank(125, max_iter=20).fit(X[:400])
+    hard = JointBank(125, grouping="random", max_iter=20).fit(X[:400])
+    bank = JointBank(125, max_iter=20).fit(X[:400])
     n_assign, n_features = bank.labels_.shape
     values = np.count_nonzero(X) / len(X)
     assert n_features == 2000
     assert 1 < n_assign <= 2000 / np.count_nonzero(X[:400], axis=1).min()
     assert n_assign * values < 1.1 * n_features  # no more multiply-adds than a dense vector costs
-    assert ProjectionBank(125, max_iter=1).fit(X[:400] + 1).labels_.shape == (2000,)
+    assert JointBank(125, max_iter=1).fit(X[:400] + 1).labels_.shape == (2000,)
 
     def precision(model):
         bits = unpack(model.transform(X[400:]), 125).astype(np.float32)
@@ -174,10 +175,10 @@ def test_groups_for_sparse(nonzeros, expected):
 @pytest.mark.parametrize("n_jobs", [1, 2, 3])
 def test_sparse_data_give_the_same_bank_for_any_threads_and_form(n_jobs):
     X, _ = sparse_counts(np.random.default_rng(6), 250, 601)
-    expected = ProjectionBank(37, n_neighbors=10, max_iter=3, n_jobs=1).fit(X)
+    expected = JointBank(37, n_neighbors=10, max_iter=3, n_jobs=1).fit(X)
     assert expected.labels_.ndim == 2
     for data in (X, sp.csr_array(X)):
-        bank = ProjectionBank(37, n_neighbors=10, max_iter=3, n_jobs=n_jobs).fit(data)
+        bank = JointBank(37, n_neighbors=10, max_iter=3, n_jobs=n_jobs).fit(data)
         np.testing.assert_array_equal(bank.weights_, expected.weights_)
         np.testing.assert_array_equal(bank.transform(data), expected.transform(X))
     margins = X @ expected.to_csr().toarray().T - expected.biases_
@@ -200,7 +201,7 @@ def test_transposed_rows_agree_with_the_matrix_product(n, n_features, n_assign):
 
 def test_learning_stops_when_held_back_vectors_gain_no_more(capsys):
     X = clustered(np.random.default_rng(8), 200, 64)
-    bank = ProjectionBank(16, n_neighbors=20, max_iter=500, verbose=1).fit(X)
+    bank = JointBank(16, n_neighbors=20, max_iter=500, verbose=1).fit(X)
     assert bank.n_iter_ < 500
     assert len(bank.loss_curve_) == bank.n_iter_ + 1
     told = capsys.readouterr().err
@@ -222,7 +223,7 @@ def test_the_best_weights_for_held_back_vectors_are_kept(monkeypatch):
         return told
 
     monkeypatch.setattr(descent.Referee, "judge", spy)
-    bank = ProjectionBank(16, n_neighbors=20, max_iter=60).fit(X)
+    bank = JointBank(16, n_neighbors=20, max_iter=60).fit(X)
     scales = np.bincount(bank.labels_, seen[-1] / bank.weights_) / bank.group_sizes_  # one for each bit
     assert (scales > 0).all()
     np.testing.assert_allclose(bank.weights_ * scales[bank.labels_], seen[-1], rtol=1e-5)
@@ -239,12 +240,12 @@ def test_few_vectors_are_all_learnt_from():
 
 def test_margins_have_deviation_one_and_queries_are_their_tanh():
     X = clustered(np.random.default_rng(10), 500, 200)
-    bank = ProjectionBank(24, n_neighbors=20).fit(X)
+    bank = JointBank(24, n_neighbors=20).fit(X)
     margins = bank.decision_function(X)
     np.testing.assert_allclose(margins.std(axis=0), 1, atol=0.15)
     ordered = X[np.argsort(margins[:, 0])]  # as of a file sorted by class: the first rows are no sample
     tall = np.repeat(ordered, 3, axis=0)
-    again = ProjectionBank(24, n_neighbors=20, max_iter=5).fit(tall).decision_function(tall)
+    again = JointBank(24, n_neighbors=20, max_iter=5).fit(tall).decision_function(tall)
     np.testing.assert_allclose(again.std(axis=0), 1, atol=0.15)
     np.testing.assert_allclose(bank.query_values(X), np.tanh(margins), rtol=1e-6)
     plain = ProjectionBank(24, solver="paper", n_neighbors=20, max_iter=3).fit(X)

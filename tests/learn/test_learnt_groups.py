@@ -10,6 +10,7 @@ from projbank.learn.grouping import fill_places, fill_rest
 from projbank.learn.learnt_groups import choose_groups, learn_groups
 from projbank.learn.neighbors import nearest_neighbors
 from projbank.learn.target import SimilarityTarget
+from projbank.methods.banks import JointBank
 from projbank.rows.source import as_rows
 from tests.learn.test_joint import clustered
 
@@ -111,8 +112,8 @@ def test_held_back_vectors_do_not_shape_the_groups(monkeypatch):
     monkeypatch.setattr(
         "projbank.learn.joint.learn_groups", lambda *args, **kw: seen.append(args[1]) or learn_groups(*args, **kw)
     )
-    ProjectionBank(8, n_neighbors=10, max_iter=1, random_state=3).fit(X)
-    held, free = descent.hold_back(400, ProjectionBank(random_state=3)._seed())
+    JointBank(8, n_neighbors=10, max_iter=1, random_state=3).fit(X)
+    held, free = descent.hold_back(400, JointBank(random_state=3)._seed())
     np.testing.assert_array_equal(seen[0], free)
     assert len(held)
 
@@ -136,7 +137,7 @@ def test_unseen_vectors_are_found_better_with_learnt_groups_than_with_random_one
     X = X.astype(np.float32)
     precision = {}
     for grouping in ("learnt", "random"):
-        bank = ProjectionBank(64, n_neighbors=30, grouping=grouping, random_state=seed).fit(X[:900])
+        bank = JointBank(64, n_neighbors=30, grouping=grouping, random_state=seed).fit(X[:900])
         bits = unpack(bank.transform(X[900:]), 64).astype(np.float32)
         precision[grouping] = np.mean(clusters[900:][nearest_neighbors(as_rows(bits), 10)] == clusters[900:, None])
     assert precision["learnt"] > precision["random"] + 0.05, precision
@@ -146,7 +147,7 @@ def test_constant_dimensions_and_equal_vectors_give_no_nan():
     X = clustered(np.random.default_rng(8), 120, 40)
     X[:, ::3] = 2
     for rows in (X, np.ones_like(X), np.zeros_like(X)):
-        bank = ProjectionBank(6, grouping="learnt", n_neighbors=5, max_iter=2).fit(rows)
+        bank = JointBank(6, grouping="learnt", n_neighbors=5, max_iter=2).fit(rows)
         assert np.isfinite(bank.weights_).all()
         assert np.bincount(bank.labels_).min() >= 6
 
@@ -160,7 +161,7 @@ def test_learnt_groups_need_the_joint_solver():
     ):
         with pytest.raises(ValueError, match="'grouping' parameter"):
             bank.fit(X)
-    assert ProjectionBank(4, grouping="soft-learnt", n_assign=2, n_neighbors=5, max_iter=1).fit(X).labels_.shape == (
+    assert JointBank(4, grouping="soft-learnt", n_assign=2, n_neighbors=5, max_iter=1).fit(X).labels_.shape == (
         2,
         40,
     )

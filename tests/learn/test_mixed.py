@@ -6,6 +6,7 @@ from projbank import HammingIndex, ProjectionBank, load
 from projbank.learn.graph import WalkTarget, neighbor_walk
 from projbank.learn.mixed import Head, principal_components
 from projbank.metrics import precision_at_k
+from projbank.rows.source import as_rows
 
 
 def clustered(rng, n, n_features=1500, n_clusters=12, noise=4.0):
@@ -151,7 +152,7 @@ def test_components_span_what_an_eigendecomposition_spans():
 
 def test_the_target_is_a_walk_of_four_steps():
     rng = np.random.default_rng(11)
-    walk = neighbor_walk(rng.standard_normal((90, 20), np.float32), 6)
+    walk = neighbor_walk(as_rows(rng.standard_normal((90, 20), np.float32)), 6)
     dense = walk.toarray().astype(float)
     ids = np.sort(rng.choice(90, 40, replace=False))
     expected = np.linalg.matrix_power(dense, 4)[np.ix_(ids, ids)]

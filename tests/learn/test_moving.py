@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from projbank import ProjectionBank
 from projbank.bits import unpack
 from projbank.learn import moving
 from projbank.learn.moving import Mover
 from projbank.learn.neighbors import nearest_neighbors
+from projbank.methods.banks import JointBank
 from projbank.rows.source import as_rows
 from tests.learn.test_joint import clustered
 
@@ -109,8 +109,8 @@ def test_dimensions_move_less_often_where_bits_are_many_or_serve_several(n_bits,
 def test_only_learnt_groups_change():
     X = clustered(np.random.default_rng(0), 300, 200)
     given = (np.arange(200) % 20).astype(np.int32)
-    np.testing.assert_array_equal(ProjectionBank(20, grouping=given, n_neighbors=10).fit(X).labels_, given)
-    learnt = ProjectionBank(20, n_neighbors=10).fit(X)
+    np.testing.assert_array_equal(JointBank(20, grouping=given, n_neighbors=10).fit(X).labels_, given)
+    learnt = JointBank(20, n_neighbors=10).fit(X)
     assert len(set(learnt.group_sizes_.tolist())) > 1  # those that learning starts from are equally large
     assert learnt.group_sizes_.min() >= 2
     assert learnt.group_sizes_.sum() == 200
@@ -120,7 +120,7 @@ def test_only_learnt_groups_change():
 def test_banks_whose_dimensions_move_are_the_same_on_any_threads(grouping):
     X = clustered(np.random.default_rng(1), 260, 130)
     one, *others = (
-        ProjectionBank(17, grouping=grouping, n_neighbors=8, max_iter=12, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2, 3)
+        JointBank(17, grouping=grouping, n_neighbors=8, max_iter=12, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2, 3)
     )
     for bank in others:
         np.testing.assert_array_equal(bank.labels_, one.labels_)
@@ -133,7 +133,7 @@ def test_moving_helps_digits_that_were_not_learnt_from(monkeypatch):
     X /= np.linalg.norm(X, axis=1, keepdims=True)
 
     def precision(seed):
-        bank = ProjectionBank(32, n_neighbors=30, random_state=seed).fit(X[:600])
+        bank = JointBank(32, n_neighbors=30, random_state=seed).fit(X[:600])
         bits = unpack(bank.transform(X[900:]), 32).astype(np.float32)
         return np.mean(digits[900:][nearest_neighbors(as_rows(bits), 20)] == digits[900:, None])
 

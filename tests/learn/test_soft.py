@@ -23,7 +23,7 @@ def data(n=60, n_features=90, seed=0):
 
 
 def quick(n_bits=11, **params):
-    return ProjectionBank(n_bits, **({"grouping": "soft", "n_neighbors": 5, "max_iter": 3} | params))
+    return ProjectionBank(n_bits, **({"solver": "joint", "grouping": "soft", "n_neighbors": 5, "max_iter": 3} | params))
 
 
 def naive_margins(X, labels, weights, biases):
@@ -224,7 +224,8 @@ def test_arrays_that_do_not_fit_are_refused(name, array, tmp_path):
     path = tmp_path / "bank.safetensors"
     quick().fit(data()).save(path)
     tensors = load_file(path) | {name: np.asarray(array)}
-    save_file(tensors, path, {"format": "projbank", "version": "1", "class": "ProjectionBank", "params": "{}"})
+    params = '{"solver": "joint"}'
+    save_file(tensors, path, {"format": "projbank", "version": "1", "class": "ProjectionBank", "params": params})
     with pytest.raises(ModelFileError, match="do not fit each other"):
         load(path)
 

@@ -33,6 +33,7 @@ Verbose = Annotated[int, typer.Option("--verbose", "-v", count=True, help="Print
 class Solver(StrEnum):
     """Names of the solvers."""
 
+    mixed = "mixed"
     joint = "joint"
     paper = "paper"
     random = "random"
@@ -69,7 +70,11 @@ def fit(
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write (.safetensors).")],
     bits: Annotated[str, typer.Option("--bits", "-b", help="Bits per code, or 'auto' for about D/16.")] = "auto",
     solver: Annotated[
-        Solver | None, typer.Option(help="joint (default): all weights together. paper: BPB, each bit for itself.")
+        Solver | None,
+        typer.Option(
+            help="mixed (default): a head on a bank's sums. joint: a plain bank, all weights together. paper: BPB, "
+            "each bit for itself."
+        ),
     ] = None,
     grouping: Annotated[
         str,
@@ -81,11 +86,14 @@ def fit(
     assign: Annotated[
         int | None, typer.Option(help="Groups that a dimension serves in a soft grouping. Default: 2.")
     ] = None,
-    neighbors: Annotated[int, typer.Option("--neighbors", "-k", help="Neighbours that count as similar.")] = 100,
+    neighbors: Annotated[
+        int | None, typer.Option("--neighbors", "-k", help="Neighbours that count as similar.")
+    ] = None,
     lam: Annotated[float, typer.Option(help="Weight of the pair loss (paper's solver).")] = 1.0,
     max_iter: Annotated[int, typer.Option(help="Iterations of learning.")] = 70,
     noise: Annotated[
-        float | None, typer.Option(help="Noise while learning (joint solver); less for small classes. Default: 0.5.")
+        float | None,
+        typer.Option(help="Noise while learning (mixed, joint solver); less for small classes. Default: 0.5."),
     ] = None,
     init: Annotated[Init, typer.Option(help="Start of a group's weights (paper's solver).")] = Init.leading,
     standardize: Annotated[
@@ -134,7 +142,6 @@ def fit(
     always = {
         "n_bits": _bits(bits),
         "grouping": _grouping(grouping),
-        "n_neighbors": neighbors,
         "lam": lam,
         "max_iter": max_iter,
         "init": init.value,
@@ -145,6 +152,7 @@ def fit(
     where_given = {
         "--solver": ("solver", solver and solver.value),
         "--assign": ("n_assign", assign),
+        "--neighbors": ("n_neighbors", neighbors),
         "--noise": ("noise", noise),
         "--standardize": ("standardize", standardize),
         "--basis": ("n_basis", basis),

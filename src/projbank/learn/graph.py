@@ -7,8 +7,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from projbank.learn.neighbors import nearest_neighbors
-from projbank.learn.target import graded_walk, standardise, symmetric_product
-from projbank.rows.source import ArrayRows
+from projbank.learn.target import DIMENSIONS, graded_walk, standardise, symmetric_product
+from projbank.rows.source import RowSource
+from projbank.rows.views import FoldedRows
 from projbank.threads import run_each, split_rows
 
 Floats = NDArray[np.float32]
@@ -39,8 +40,11 @@ class WalkTarget:
         return standardise(symmetric_product(reached, self._n_threads))
 
 
-def neighbor_walk(sums: Floats, n_neighbors: int, *, n_threads: int = 1, verbose: int = 0) -> sp.csr_array:
-    """One step on the graph of neighbours by cosine of centred sums (n, m)."""
-    center = sums.mean(axis=0, dtype=np.float64)
-    ids = nearest_neighbors(ArrayRows(sums), n_neighbors, center, directions=True, n_threads=n_threads, verbose=verbose)
+def neighbor_walk(rows: RowSource, n_neighbors: int, *, n_threads: int = 1, verbose: int = 0) -> sp.csr_array:
+    """One step on the exact graph of neighbours by cosine of the centred rows; long ones are folded."""
+    center = rows.statistics().means
+    if rows.shape[1] > DIMENSIONS:
+        rows = folded = FoldedRows(rows, DIMENSIONS)
+        center = folded.fold(center)
+    ids = nearest_neighbors(rows, n_neighbors, center, directions=True, n_threads=n_threads, verbose=verbose)
     return graded_walk(ids)

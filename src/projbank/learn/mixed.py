@@ -33,12 +33,14 @@ from projbank.models.headed import HeadedBank
 from projbank.params import reject
 from projbank.progress import say
 from projbank.rows.source import ArrayRows, RowSource
-from projbank.rows.views import ChosenRows
+from projbank.rows.views import ChosenRows, ScaledRows, unit_scale
 
 SUMS, RANK = 4096, 256
 """Sums of a bank, and what the head brings them down to, unless told otherwise."""
 TRAIN_SIZE = 20_000
 """Rows to learn from, at most, unless told otherwise."""
+EXACT = 10_000
+"""Rows up to which neighbours are those of the rows themselves; above, those of their sums."""
 _NEIGHBORS, _NEIGHBOR_SHARE, _FEWEST_NEIGHBORS = 30, 20, 5
 """Neighbours on the graph: so many, but at most one row in so many, and at least so many."""
 _BITS = 512
@@ -91,7 +93,9 @@ class MixedLearner(FromParameters):
         sums = bank.margins(rows, n_threads=run.n_threads, verbose=run.verbose)
         unit = np.float32(1 / max(float(sums.std(dtype=np.float64)), 1e-12) if start is None else 1)
         sums *= unit
-        walk = neighbor_walk(sums, self._neighbors(n_rows), n_threads=run.n_threads, verbose=run.verbose)
+        compared = ScaledRows(rows, unit_scale(rows, True)) if self.standardize else rows
+        compared = compared if n_rows <= EXACT else ArrayRows(sums)
+        walk = neighbor_walk(compared, self._neighbors(n_rows), n_threads=run.n_threads, verbose=run.verbose)
         rank = min(n_rows, bank.n_bits, chosen(self.rank, RANK))
         rng = np.random.default_rng([run.seed, 2])
         if start is None:
