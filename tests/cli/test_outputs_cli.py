@@ -1,5 +1,12 @@
 """What commands write: never over an input or a file of another kind, always with a note of what made it."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 
@@ -147,3 +154,40 @@ def test_terminal_codes_in_names_are_written_out(projbank, tmp_path):
         assert code == 2
         assert "\x1b" not in error
         assert r"a\x1b[31mred\x07.npy: no such file" in error
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.3, 1.5])
+def test_an_interrupt_at_any_time_is_one_line(folder, seconds):
+    code = "from projbank.cli import main; print('up', flush=True); main()"
+    words = [sys.executable, "-c", code, *map(str, fit(folder, "out", "--max-iter", 100000))]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate()
+    assert "Traceback" not in error
+    assert "interrupted" in error or process.returncode == 0
+    assert not [name for name in os.listdir(folder) if name.endswith(".part")]
+
+
+@pytest.mark.parametrize("solver", ["joint", "paper"])
+def test_constant_training_data_are_told(tmp_path, projbank, solver):
+    np.save(tmp_path / "x.npy", np.full((100, 32), 3, np.float32))
+    words = ["--solver", solver, "-b", 16, "-k", 5, "--max-iter", 2]
+    code, _, error = projbank("fit", tmp_path / "x.npy", *words, "-o", tmp_path / "bank")
+    assert code == 0
+    assert "warning: X: all rows are the same: nothing can be learnt from them." in error
+
+
+def test_info_verifies_every_byte(folder, projbank):
+    for name, wanted in {"bank": "agrees", "codes.npy": "agrees", "index.pbi": "agrees", "x.npy": "none"}.items():
+        code, said, _ = projbank("info", folder / name, "--verify", "--json")
+        assert code == 0
+        assert json.loads(said)["checksum"] == wanted
+        if wanted == "agrees":
+            content = bytearray((folder / name).read_bytes())
+            content[-200] ^= 1
+            (folder / name).write_bytes(content)
+            code, _, error = projbank("info", folder / name, "--verify")
+            assert code == 2
+            assert "damaged" in error

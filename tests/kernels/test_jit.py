@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import projbank
 
 CODE = """
@@ -64,3 +66,18 @@ def test_kernels_work_where_nothing_can_be_written(tmp_path):
     environment = {"PYTHONPATH": str(site), "XDG_CACHE_HOME": str(blocked), "HOME": str(blocked), "NUMBA_CACHE_DIR": ""}
     assert run(CODE, **environment) == "1 1.0"
     assert not list(tmp_path.rglob("*.nbc"))
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_a_damaged_cache_is_compiled_anew(tmp_path, kind):
+    """As a crash of the machine may leave it."""
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    assert run(CODE, **environment) == "1 1.0"
+    (path,) = tmp_path.rglob(f"*merge_nearest*.{kind}")
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    damaged = [whole[:middle], whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]]
+    for content in damaged:
+        path.write_bytes(content)
+        assert run(CODE, **environment) == "1 1.0"
+        assert len(path.read_bytes()) == len(whole)

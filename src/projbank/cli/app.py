@@ -15,6 +15,8 @@ import typer
 
 from projbank.progress import plain
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
 _START, _PHOTOS, _CODES, _MEASURE = "First steps", "Photos", "Vectors, codes, neighbours", "Measurements"
 _COMMANDS = {
     "demo": ("demo:demo", _START),
@@ -36,16 +38,17 @@ _COMMANDS = {
 """Name of a command to its module here, its function, and its place in the map of commands."""
 
 
-def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
-    """Tell Ctrl-C in one line; Typer would end without a word."""
+class _InterruptedError(Exception):
+    """Ctrl-C within a command; Typer would end without a word."""
 
+
+def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def call(*args: Any, **kwargs: Any) -> None:
         try:
             command(*args, **kwargs)
         except KeyboardInterrupt as stop:
-            print(str(stop) or "interrupted", file=sys.stderr)
-            raise
+            raise _InterruptedError(str(stop)) from stop
 
     return call
 
@@ -95,8 +98,13 @@ def run() -> None:
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader of the pipe has gone
         sys.exit(141)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except (KeyboardInterrupt, _InterruptedError) as stop:
+        print(plain(str(stop) or "interrupted"), file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except SystemExit as stop:
+        if stop.code == INTERRUPTED:  # Ctrl-C while Typer reads the command line
+            print("interrupted", file=sys.stderr)
+        raise
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         if os.environ.get("PROJBANK_DEBUG"):
             raise

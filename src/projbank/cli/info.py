@@ -17,10 +17,15 @@ _LOOK_AT = 1000
 def info(
     path: Annotated[Path, typer.Argument(help="A model file, an index, a file of codes or a file of vectors.")],
     dataset: Annotated[str | None, typer.Option(help="Name of the array inside an .npz or HDF5 file.")] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare every byte with the file's checksum, however large it is.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Tell what a file holds."""
     facts = describe(path, dataset)
+    if verify:
+        facts["checksum"] = "agrees" if _verify(path) else "none"
     if as_json:
         print(json.dumps(facts))
         return
@@ -47,6 +52,24 @@ def describe(path: Path, dataset: str | None = None) -> dict[str, Any]:
         if array.dtype == np.uint8 and array.ndim == 2 and array.size:
             return _describe_codes(array)
     return _describe_vectors(open_vectors(path, dataset))
+
+
+def _verify(path: Path) -> bool:
+    """Whether the file has checksums; DamageError or IndexFileError where they do not agree."""
+    from projbank.models.file import read_metadata
+    from projbank.npyfile import open_npy
+    from projbank.rows.files import first_bytes
+    from projbank.search.file import is_index, read_index, verify_index
+
+    head = first_bytes(path)
+    if head.startswith(b"\x93NUMPY"):
+        return open_npy(path, verify=True)[1] is not None
+    if head[8:9] != b"{":
+        return False
+    if is_index(path):
+        verify_index(path)
+        return read_index(path).state.can_grow
+    return bool(read_metadata(path)["checked"])  # a model is compared whenever it is read
 
 
 def _describe_model(path: Path) -> dict[str, Any]:

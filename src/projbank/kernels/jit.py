@@ -9,6 +9,8 @@ from typing import Any
 
 import numba
 
+from projbank.kernels.cache import CheckedCacheFile
+
 
 def kernel(*signatures: str, reorder: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a serial Numba kernel that releases the GIL.
@@ -48,6 +50,7 @@ def _compile(
     dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
     with contextlib.suppress(RuntimeError):  # no folder can be written: compile in memory
         dispatcher.enable_caching()
+        dispatcher._cache._cache_file.__class__ = CheckedCacheFile
     for signature in signatures:
         dispatcher.compile(signature)
     dispatcher.disable_compile()

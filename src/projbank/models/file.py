@@ -219,6 +219,7 @@ def _decode(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
         "params": params,
         "identity": metadata.get("identity"),
         "trained_on": metadata.get("trained_on"),
+        "checked": "checksum" in metadata,
         "comparable": tuple(comparable),
     }
 

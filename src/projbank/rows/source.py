@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import mmap
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -269,6 +270,8 @@ def _column_statistics(rows: RowSource, name: str) -> Statistics:
         raise ValueError(
             f"{name} is too large in column {largest}: scale it to a root mean square of at most {LARGEST:g}."
         )
+    if n_rows > 1 and not deviations.any():
+        warnings.warn(f"{name}: all rows are the same: nothing can be learnt from them.", UserWarning, stacklevel=3)
     return Statistics(means, deviations)
 
 
