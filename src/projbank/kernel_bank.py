@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from projbank.models.mercer_bank import MercerBank
 
 KERNELS = ("rbf", "poly", "linear")
+SIGMAS = ("adaptive", "pairwise")
 MAX_DEGREE = 100
 """Values of a polynomial kernel take one product per degree, and would leave float32 long before."""
 
@@ -42,9 +43,10 @@ class KernelProjectionBank(ModelCoder):
     gamma : "scale" or float
         Scale of the polynomial kernel; 1.0 is the paper's form, "scale" is 1 / (mean squared length of the basis
         samples) in each group.
-    sigma : "adaptive" or float
-        Width of the RBF kernel; "adaptive" is `sigma_factor` times the mean distance of the basis samples to their
-        `sigma_neighbors` nearest, in each group.
+    sigma : "adaptive", "pairwise" or float
+        Width of the RBF kernel. "adaptive": `sigma_factor` times the mean distance of the basis samples to their
+        `sigma_neighbors` nearest, in each group. "pairwise" (Bai et al. 2010): one of each pair, `sigma_factor` times
+        the mean of both vectors' own mean distances to their nearest basis samples; coding is slower.
     sigma_neighbors : int
     sigma_factor : float
     n_landmarks : int or None
@@ -88,7 +90,8 @@ class KernelProjectionBank(ModelCoder):
         Coefficients of the basis samples or landmarks.
     biases_ : (n_bits,) float32
     scales_ : (n_bits,) float32
-        Widths of the RBF kernel, or gammas of a polynomial one, as coding uses them.
+        Widths of the RBF kernel, or gammas of a polynomial one, as coding uses them. With pairwise widths (n_bits, n):
+        mean distances of the basis samples to their nearest.
     means_ : (D,) float32
         Means of the training data, from which RBF distances are measured.
     group_sizes_ : (n_bits,) int64
@@ -182,14 +185,15 @@ class KernelProjectionBank(ModelCoder):
         check_int(self, "degree", self.degree, 1, MAX_DEGREE)
         if not (isinstance(self.gamma, str) and self.gamma == "scale"):
             check_positive(self, "gamma", self.gamma)
-        if not (isinstance(self.sigma, str) and self.sigma == "adaptive"):
+        if not (isinstance(self.sigma, str) and self.sigma in SIGMAS):
             check_positive(self, "sigma", self.sigma)
         check_int(self, "sigma_neighbors", self.sigma_neighbors, 1)
         check_positive(self, "sigma_factor", self.sigma_factor)
         if self.n_landmarks is not None:
             check_int(self, "n_landmarks", self.n_landmarks, 1)
-            if callable(self.kernel):
-                reject(self, "n_landmarks", "None where the kernel is a function", self.n_landmarks)
+            if callable(self.kernel) or self.sigma == "pairwise":
+                why = "None where the kernel is a function or sigma is 'pairwise'"
+                reject(self, "n_landmarks", why, self.n_landmarks)
         check_positive(self, "landmark_width", self.landmark_width)
         check_int(self, "n_neighbors", self.n_neighbors, 1)
         check_positive(self, "lam", self.lam)

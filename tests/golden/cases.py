@@ -52,6 +52,7 @@ def cases():
         found[f"kernel {kernel}"] = KernelProjectionBank(N_BITS, kernel=kernel, n_basis=60, **few), X
         reduced = KernelProjectionBank(N_BITS, kernel=kernel, n_basis=60, n_landmarks=12, **few)
         found[f"kernel {kernel} landmarks"] = reduced, X
+    found["kernel rbf pairwise"] = KernelProjectionBank(N_BITS, sigma="pairwise", n_basis=60, **few), X
     found["kernel rbf soft-kmeans"] = KernelProjectionBank(N_BITS, grouping="soft-kmeans", n_basis=60, **few), X
     found["kernel rbf random"] = KernelProjectionBank(N_BITS, grouping="random", n_basis=60, **few), X
     for name in METHODS:

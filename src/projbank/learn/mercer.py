@@ -30,7 +30,7 @@ from projbank.learn.neighbors import neighbor_graph
 from projbank.learn.paper import TILE, PairHinge, descend, trimmed
 from projbank.learn.run import FromParameters, Run, lowered
 from projbank.models.groups import Groups
-from projbank.models.mercer import Basis, KernelFunction, Scaling, call_kernel
+from projbank.models.mercer import Basis, Form, KernelFunction, PairwiseRadial, Scaling, call_kernel
 from projbank.models.mercer_bank import MercerBank, form_of
 from projbank.progress import progress
 from projbank.rows.source import RowSource
@@ -150,7 +150,8 @@ class MercerLearner(FromParameters):
         groups = Groups.from_labels(labels, n_bits)
         chosen = np.sort(rng.choice(n_samples, n_basis, replace=False))
         basis = rows.read(chosen)
-        scales = self._scales(basis, groups, run.n_threads)
+        pairwise = self.kernel == "rbf" and self.sigma == "pairwise"
+        scales = self._pair_widths(basis, groups) if pairwise else self._scales(basis, groups, run.n_threads)
         graph = neighbor_graph(rows, n_neighbors, means, n_threads=run.n_threads, verbose=run.verbose)
         graph = graph[chosen][:, chosen]
         graph.sort_indices()
@@ -159,7 +160,9 @@ class MercerLearner(FromParameters):
             basis,
             groups,
             graph,
-            form_of(self.kernel, self.degree, groups, scales, center),
+            PairwiseRadial(self.sigma_neighbors, self.sigma_factor)
+            if pairwise
+            else form_of(self.kernel, self.degree, groups, scales, center),
             lam=self.lam,
             max_iter=self.max_iter,
             tol=self.tol,
@@ -180,8 +183,16 @@ class MercerLearner(FromParameters):
             scales=scales,
             means=center,
             loss_curve=curves.mean(axis=0),
+            sigma_neighbors=self.sigma_neighbors,
+            sigma_factor=self.sigma_factor,
         )
         return model if self.n_landmarks is None else with_landmarks(model, self.n_landmarks, self.landmark_width, run)
+
+    def _pair_widths(self, basis: Floats, groups: Groups) -> Floats:
+        """(d, n) mean distances of the basis samples to their nearest neighbours in each group."""
+        form, out = PairwiseRadial(self.sigma_neighbors, self.sigma_factor), np.empty((len(basis),) * 2, np.float32)
+        columns = [groups.columns[groups.own(p)] for p in range(len(groups))]
+        return np.stack([form.matrix(np.ascontiguousarray(basis[:, own]), out) for own in columns])
 
     def _scales(self, basis: Floats, groups: Groups, n_threads: int) -> Floats:
         """Widths of the RBF kernel or gammas of a polynomial one; ones where the kernel has neither."""
@@ -237,12 +248,15 @@ def scale_gammas(rows: Floats, groups: Groups) -> NDArray[np.float32]:
     return (1.0 / np.where(lengths > 1e-30, lengths, 1.0)).astype(np.float32)
 
 
-def kernel_matrix(values: Floats, groups: Groups, p: int, form: Scaling | KernelFunction, out: Floats) -> None:
+def kernel_matrix(values: Floats, groups: Groups, p: int, form: Form, out: Floats) -> None:
     """Write the kernel values between basis samples in group p to `out` (n, n).
 
     `values` (n, m) are the gathered columns of all groups.
     """
     own = np.ascontiguousarray(values[:, groups.own(p)])
+    if isinstance(form, PairwiseRadial):
+        form.matrix(own, out)
+        return
     if not isinstance(form, Scaling):
         out[:] = call_kernel(form, own, own, p)
         _check_mercer(out, p)
@@ -255,7 +269,7 @@ def learn(
     rows: Floats,
     groups: Groups,
     positives: sp.csr_array,
-    form: Scaling | KernelFunction,
+    form: Form,
     *,
     lam: float,
     max_iter: int,
@@ -272,7 +286,7 @@ def learn(
     rows : (n, D) basis samples
     groups : columns of each group
     positives : (n, n) CSR of the positive pairs among the basis samples
-    form : scaling of a built-in kernel, or a kernel function
+    form : scaling of a built-in kernel, one with widths of pairs, or a kernel function
     lam, max_iter, tol, init, seed : see `KernelProjectionBank`
 
     Returns

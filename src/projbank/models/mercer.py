@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from projbank.kernels.mercer_local import local_squares, local_values
 from projbank.kernels.mercer_values import LANES, arrange_basis, gather_groups, kernel_margins, kernel_matrix
 from projbank.models.groups import Groups
 
@@ -67,6 +68,34 @@ class Scaling:
         return Scaling(self.degree, self.factor[columns], self.shift[columns], self.constant)
 
 
+@dataclass(frozen=True)
+class PairwiseRadial:
+    """exp(-|x - y|^2 / sigma^2) with a width of each pair, sigma = factor (s(x) + s(y)) / 2 (Bai et al. 2010).
+
+    s is the mean distance to the `n_neighbors` nearest basis samples, in the group's own dimensions. This is no Mercer
+    kernel in general, though its values look like one's.
+    """
+
+    n_neighbors: int
+    factor: float
+
+    def matrix(self, samples: Floats, out: Floats) -> Floats:
+        """Write the values between samples (n, m) to `out` (n, n); returns s of each, (n,)."""
+        widths = np.empty(len(samples), np.float32)
+        k = min(self.n_neighbors, len(samples) - 1)
+        local_squares(samples, np.ascontiguousarray(samples.T), k, True, out, widths)
+        local_values(out, widths, widths, self.factor)
+        return widths
+
+    def values(self, rows: Floats, basis: Floats, widths: Floats) -> Floats:
+        """Values between rows (n, m) and basis samples (L, m) of given s."""
+        out, own = np.empty((len(rows), len(basis)), np.float32), np.empty(len(rows), np.float32)
+        k = min(self.n_neighbors, len(basis))
+        local_squares(np.ascontiguousarray(rows), np.ascontiguousarray(basis.T), k, False, out, own)
+        local_values(out, own, widths, self.factor)
+        return out
+
+
 class Basis:
     """Basis vectors of all groups, scaled, in the blocks that the kernels read.
 
@@ -101,6 +130,9 @@ class Basis:
         U (rows, m): scaled columns in their plain order.
         """
         kernel_matrix(U, *self._arrays, p, self.n, out)
+
+
+Form = Scaling | PairwiseRadial | KernelFunction
 
 
 def call_kernel(kernel: KernelFunction, left: Floats, right: Floats, p: int) -> Floats:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from projbank.kernels.pack import pack_above
 from projbank.models.file import ModelFileError
 from projbank.models.groups import Groups
-from projbank.models.mercer import Basis, Floats, KernelFunction, Scaling, call_kernel
+from projbank.models.mercer import Basis, Floats, Form, KernelFunction, PairwiseRadial, Scaling, call_kernel
 from projbank.models.model import Model
 from projbank.rows.source import RowSource
 from projbank.threads import split_rows
@@ -22,6 +23,8 @@ _BLOCK_ROWS = 128
 """Rows that are coded together: their columns are gathered once, and each group's basis serves all of them."""
 _TILE = 32
 """Groups whose columns stand together when rows are coded, so that they fit in the second-level cache."""
+ValuesOf = Callable[[Floats, Floats, int], Floats]
+"""Kernel values between rows and basis samples of a group."""
 _TYPES = {
     "indptr": "int64",
     "columns": "int32",
@@ -42,7 +45,8 @@ class MercerBank(Model):
     kernel : "rbf", "poly", "linear" or a function; degree : of the polynomial kernel
     indptr (d + 1,), columns (m,) : dimensions of each group
     basis (n, D) : basis samples, none where landmarks (n, m) stand for them, in the order of columns
-    coefficients (d, n), biases (d,); scales (d,) : widths of the RBF kernel or gammas of a polynomial one
+    coefficients (d, n), biases (d,); scales (d,) : widths of the RBF kernel or gammas of a polynomial one, or (d, n) :
+        mean distances of the basis samples to their neighbours where the width is one of each pair
     means (D,) : of the training data, from which RBF distances are measured
     """
 
@@ -57,6 +61,8 @@ class MercerBank(Model):
     scales: Floats
     means: Floats
     loss_curve: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    sigma_neighbors: int = 10
+    sigma_factor: float = 8.0
 
     names = tuple(_TYPES)
 
@@ -76,7 +82,7 @@ class MercerBank(Model):
             "basis": (0 if reduced else n_basis, n_features),
             "landmarks": (n_basis, len(columns)) if reduced else (0, 0),
             "biases": (n_bits,),
-            "scales": (n_bits,),
+            "scales": (n_bits, n_basis) if arrays["scales"].ndim == 2 and not reduced else (n_bits,),
             "means": (n_features,),
         }
         if any(shapes[name] != shape for name, shape in expected.items()) or 0 in coefficients.shape:
@@ -85,9 +91,14 @@ class MercerBank(Model):
             raise ModelFileError("indptr and columns are no groups of dimensions")
         if not all(np.isfinite(array).all() for name, array in arrays.items() if _TYPES[name] == "float32"):
             raise ModelFileError("basis, coefficients or biases are not finite")
-        if not (arrays["scales"] > 0).all():
+        pairwise = arrays["scales"].ndim == 2
+        if pairwise and (params["kernel"] != "rbf" or not (arrays["scales"] >= 0).all()):
+            raise ModelFileError("scales of samples are for the RBF kernel, and not below 0")
+        if not pairwise and not (arrays["scales"] > 0).all():
             raise ModelFileError("scales are not all above 0")
-        return cls(params["kernel"], params["degree"], **arrays)
+        words = "kernel", "degree", "sigma_neighbors", "sigma_factor"
+        given: dict[str, Any] = {word: params[word] for word in words if word in params}
+        return cls(**given | arrays)
 
     @property
     def n_features(self) -> int:
@@ -105,8 +116,10 @@ class MercerBank(Model):
         return self.groups.sizes
 
     @property
-    def form(self) -> Scaling | KernelFunction:
-        """Scaling of a built-in kernel, or the user's function."""
+    def form(self) -> Form:
+        """Scaling of a built-in kernel, one with widths of pairs, or the user's function."""
+        if self.scales.ndim == 2:
+            return PairwiseRadial(self.sigma_neighbors, self.sigma_factor)
         return form_of(self.kernel, self.degree, self.groups, self.scales, self.means)
 
     def write(self, rows: RowSource, out: NDArray[Any], *, n_threads: int = 1, verbose: int = 0) -> None:
@@ -132,12 +145,18 @@ class MercerBank(Model):
         rows.write(code, out, split_rows(n_rows, rows_per_block), n_threads=n_threads, verbose=verbose)
 
     @cached_property
-    def _coder(self) -> _ScaledCoder | _CallableCoder:
+    def _coder(self) -> _ScaledCoder | _FunctionCoder:
         values = self.landmarks if len(self.landmarks) else self.basis[:, self.columns]
         form = self.form
         if isinstance(form, Scaling):
             return _ScaledCoder(self.groups, values, self.coefficients, self.biases, form)
-        return _CallableCoder(self.groups, values, self.coefficients, self.biases, form)
+        found = self._pairwise if isinstance(form, PairwiseRadial) else partial(call_kernel, form)
+        return _FunctionCoder(self.groups, values, self.coefficients, self.biases, found)
+
+    def _pairwise(self, left: Floats, right: Floats, p: int) -> Floats:
+        """Kernel values of group p, with widths of pairs."""
+        form = PairwiseRadial(self.sigma_neighbors, self.sigma_factor)
+        return form.values(left, right, np.ascontiguousarray(self.scales[p]))
 
 
 def form_of(
@@ -169,12 +188,10 @@ class _ScaledCoder:
         return True
 
 
-class _CallableCoder:
-    """Margins by a kernel function that the user gave, group by group."""
+class _FunctionCoder:
+    """Margins group by group, by a kernel function that the user gave or by one with widths of pairs."""
 
-    def __init__(
-        self, groups: Groups, values: Floats, coefficients: Floats, biases: Floats, kernel: KernelFunction
-    ) -> None:
+    def __init__(self, groups: Groups, values: Floats, coefficients: Floats, biases: Floats, kernel: ValuesOf) -> None:
         self._groups, self._values, self._kernel = groups, values, kernel
         self._coefficients, self._biases = coefficients, biases
 
@@ -186,7 +203,7 @@ class _CallableCoder:
         for p in range(len(self._groups)):
             own = self._groups.own(p)
             left = np.ascontiguousarray(columns[:, own])
-            K = call_kernel(self._kernel, left, np.ascontiguousarray(self._values[:, own]), p)
+            K = self._kernel(left, np.ascontiguousarray(self._values[:, own]), p)
             sums = np.einsum("ij,j->i", K, self._coefficients[p], dtype=np.float64)  # row by row, in any block
             out[:, p] = sums - self._biases[p]
         return True
