@@ -92,8 +92,14 @@ def _statements(records: Records) -> str:
         verdicts = ["".join(MARKS.get(v.outcome, "") for v in verdicts) or "." for verdicts in found]
         if any(mark != "." for mark in verdicts):
             ours = next(verdicts[-1].figures for verdicts in found if verdicts and verdicts[-1].outcome in MARKS)
-            rows.append([said.text, _figures(said, paper_figures(said)), _figures(said, ours), *verdicts])
-    return table(["the paper says", "paper", "here", *(one.title.replace(" ", "&nbsp;") for one in sets)], rows)
+            rows.append([said.text, _figures(said, paper_figures(said)), _figures(said, ours), *_pairs(verdicts)])
+    titles = [one.title.replace(" ", "&nbsp;").removesuffix("&nbsp;FV") for one in sets]
+    return table(["the paper says", "paper", "here", *titles[::2][:2], *titles[4:]], rows)
+
+
+def _pairs(verdicts: list[str]) -> list[str]:
+    """Verdicts on Fisher vectors and VLAD of the same pictures in one cell."""
+    return [*("/".join(pair) for pair in (verdicts[:2], verdicts[2:4])), *verdicts[4:]]
 
 
 def _figures(said: Statement, figures: dict[str, float]) -> str:
