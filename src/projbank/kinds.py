@@ -30,6 +30,8 @@ def kind_of(path: Path) -> str:
         return "zip archive"
     if head.startswith(b"\x89HDF"):
         return "HDF5 file"
+    if head.startswith(b"PAR1"):
+        return "parquet file"
     if head.startswith(_PICTURES):
         return "picture"
     if _RESULTS.match(head):

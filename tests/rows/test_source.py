@@ -162,8 +162,9 @@ def test_files_that_are_not_vectors(tmp_path):
         "broken.h5": b"\x89HDF\r\n\x1a\n" + bytes(100),
     }.items():
         (tmp_path / name).write_bytes(content)
+    (tmp_path / "folder").mkdir()
     cases = {
-        tmp_path: (IsADirectoryError, "is a directory"),
+        tmp_path / "folder": (IsADirectoryError, "is a directory"),
         tmp_path / "missing.npy": (FileNotFoundError, "no such file"),
         tmp_path / "empty": (ValueError, "the file is empty"),
         tmp_path / "text": (ValueError, "not a file of vectors"),

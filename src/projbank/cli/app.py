@@ -27,7 +27,7 @@ _COMMANDS = {
     "serve": ("serve:serve", _PHOTOS),
     "features": ("features:features", _CODES),
     "fit": ("bank:fit", _CODES),
-    "encode": ("bank:encode", _CODES),
+    "encode": ("encode:encode", _CODES),
     "index": ("search:index", _CODES),
     "search": ("search:search", _CODES),
     "check": ("check:check", _MEASURE),

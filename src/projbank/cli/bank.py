@@ -1,4 +1,4 @@
-"""`projbank fit` and `projbank encode`: from a file of vectors to a bank, and from both to codes."""
+"""`projbank fit`: from a file of vectors to a bank."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from projbank.cli.media import (
     OnError,
     Sample,
     Unreadable,
-    code_media,
     described_sample,
     refuse_choices,
 )
-from projbank.cli.outputs import Force, check_described_alike, described_by, output_file
+from projbank.cli.outputs import Force, output_file
+from projbank.cli.vectors import Dataset, FromObsm, Layer, Normalize, Reading
 from projbank.progress import console
 
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all cores if not given.")]
-Dataset = Annotated[str | None, typer.Option(help="Name of the array inside an .npz or HDF5 file.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 Verbose = Annotated[int, typer.Option("--verbose", "-v", count=True, help="Print the course of the work.")]
 
@@ -64,7 +63,8 @@ def fit(
     vectors: Annotated[
         Path,
         typer.Argument(
-            help="Training vectors: .npy, .npz or HDF5, one vector per row; or a folder or zip of pictures or videos."
+            help="Training vectors, one per row: .npy, .npz, HDF5, .h5ad, zarr, parquet, Arrow, or a folder of such; "
+            "or a folder or zip of pictures or videos."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write (.safetensors).")],
@@ -123,6 +123,9 @@ def fit(
     seed: Annotated[int, typer.Option(help="Seed: same seed and data give the same bits.")] = 0,
     force: Force = False,
     dataset: Dataset = None,
+    layer: Layer = None,
+    from_obsm: FromObsm = None,
+    normalize: Normalize = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = 0,
@@ -137,7 +140,6 @@ def fit(
     """
     from projbank.features.coder import MediaCoder
     from projbank.features.listing import is_media
-    from projbank.rows.files import open_vectors
 
     always = {
         "n_bits": _bits(bits),
@@ -165,6 +167,7 @@ def fit(
     grid = _grid(tune or [])
     if labels is not None and not grid:
         raise ValueError("--labels is for --tune only: learning uses no labels.")
+    reading = Reading(dataset, layer, from_obsm, normalize)
     choices = {"descriptor": descriptor, "kind": kind, "components": components}
     sources = (vectors, labels, grouping)
     with output_file(output, "model", sources, force) as temporary:  # what can't be written is told before the work
@@ -172,12 +175,13 @@ def fit(
             describer, X = described_sample(vectors, choices, sample, on_error, seed, jobs, bank.verbose)
         else:
             refuse_choices(vectors, choices)
-            describer, X = None, open_vectors(vectors, dataset)
+            describer, X = None, reading.open(vectors)
+            reading.warn_of_counts(vectors, X)
         if grid:
             bank.set_params(**_tuned(bank, X, grid, labels, tune_k, seed))
         bank.fit(X)
         if describer is None:
-            bank.trained_on_ = described_by(vectors)
+            bank.trained_on_ = reading.made_by(vectors, X)
             bank.save(temporary)
         else:
             MediaCoder(describer, bank).save(temporary)
@@ -185,68 +189,6 @@ def fit(
     print(
         f"{output}: {bank.n_features_in_} dimensions to {bank.n_bits_} bits, groups of {sizes.min()} to {sizes.max()}"
     )
-
-
-def encode(
-    bank: Annotated[Path, typer.Argument(help="Model file of a bank, or of any method of projbank.methods.")],
-    vectors: Annotated[
-        Path,
-        typer.Argument(
-            help="Vectors: .npy, .npz or HDF5, one vector per row; or pictures or videos, for a bank learnt from such."
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write (.npy).")],
-    margins: Annotated[bool, typer.Option("--margins", help="Write float32 margins instead of packed bits.")] = False,
-    on_error: Unreadable = OnError.fail,
-    force: Force = False,
-    dataset: Dataset = None,
-    jobs: Jobs = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-) -> None:
-    """Code a file of vectors; the file is read in blocks, so it may be larger than memory.
-
-    Pictures and videos are described and coded one by one; beside the codes stand the names of the files, and a run
-    that was cut off goes on when the same command is given again.
-    """
-    import numpy as np
-
-    from projbank.base import RowCoder
-    from projbank.features.coder import MediaCoder
-    from projbank.features.listing import is_media
-    from projbank.models.file import load
-    from projbank.npyfile import add_note, create_npy
-    from projbank.rows.files import open_vectors
-
-    model = load(bank)
-    if isinstance(model, MediaCoder):
-        if is_media(vectors):
-            if margins:
-                raise ValueError("--margins is for vectors. Got pictures or videos.")
-            code_media(model, bank, vectors, output, on_error, force, jobs, verbosity(quiet, verbose))
-            return
-        model = model.bank
-    elif is_media(vectors):
-        raise ValueError(f"{bank}: codes vectors, not {vectors}; learn a bank from it: projbank fit {vectors}")
-    if not isinstance(model, RowCoder):
-        raise ValueError(f"{bank}: holds a {type(model).__name__}, which does not code vectors.")
-    if margins and not hasattr(model, "decision_function"):
-        raise ValueError(f"{bank}: holds a {type(model).__name__}, which has no margins.")
-    X = open_vectors(vectors, dataset)
-    if X.shape[1] != model.n_features_in_:
-        raise ValueError(f"{vectors}: vectors have {X.shape[1]} dimensions, but {bank} expects {model.n_features_in_}.")
-    check_described_alike(vectors, bank, model)
-    model.set_params(n_jobs=jobs, verbose=verbosity(quiet, verbose))
-    real = margins or getattr(model, "distance", "hamming") == "l2"
-    width, dtype = (model.n_bits_ if margins else model._n_features_out), (np.float32 if real else np.uint8)
-    kind = "margins" if margins else "vectors" if real else "codes"
-    with output_file(output, kind, (bank, vectors), force) as temporary:
-        out = create_npy(temporary, (X.shape[0], width), dtype)
-        model.write(X, out)
-        del out
-        add_note(temporary, kind=kind, made_by=model.identity(), n_bits=None if kind == "vectors" else model.n_bits_)
-    what = f"margins of {model.n_bits_} bits" if margins else "codes"
-    print(f"{output}: {X.shape[0]} {what}, {width * dtype().itemsize} bytes each")
 
 
 def _bits(text: str) -> int | str:

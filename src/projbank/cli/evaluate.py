@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from projbank.cli.bank import Dataset, Jobs, Quiet, Verbose, verbosity
+from projbank.cli.bank import Jobs, Quiet, Verbose, verbosity
+from projbank.cli.vectors import Dataset
 from projbank.progress import console
 
 Train = Annotated[int | None, typer.Option(help="Training vectors; two thirds of the gallery if not given.")]

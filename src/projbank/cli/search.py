@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
 import typer
 
-from projbank.cli.bank import Dataset, Jobs
+from projbank.cli.bank import Jobs
 from projbank.cli.outputs import Force, output_file
+from projbank.cli.vectors import Dataset, FromObsm, Layer, Normalize, Reading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,17 +85,21 @@ def search(
     ] = None,
     force: Force = False,
     dataset: Dataset = None,
+    layer: Layer = None,
+    from_obsm: FromObsm = None,
+    normalize: Normalize = None,
     jobs: Jobs = None,
 ) -> None:
     """Find the nearest codes of each query."""
-    from projbank.rows.files import open_vectors
+    from projbank.rows.source import as_rows
     from projbank.search import HammingIndex
 
+    reading = Reading(dataset, layer, from_obsm, normalize)
     opened = HammingIndex.load(index)
-    source = _open_queries(queries, bank, opened.n_bits, asymmetric or rerank == "asymmetric", dataset, jobs)
+    source = _open_queries(queries, bank, opened.n_bits, asymmetric or rerank == "asymmetric", reading, jobs)
     first, stop = _rows(source.n_queries, row)
-    gallery = None if rerank in (None, "asymmetric") else open_vectors(rerank)
-    vectors = None if gallery is None else _open_query_vectors(query_vectors, source, dataset)
+    gallery = None if rerank in (None, "asymmetric") else reading.open(Path(rerank))
+    vectors = None if gallery is None else _open_query_vectors(query_vectors, source, reading)
     value_name = "score" if source.are_margins and gallery is None else "distance"
     sources = (index, queries, bank, rerank, query_vectors)
     with _writer(output, format, value_name, sources, force) as write:
@@ -105,7 +110,7 @@ def search(
                 k,
                 query_bits=query_bits,
                 rerank=rerank if gallery is None else gallery,
-                query_vectors=None if vectors is None else vectors[start:end],
+                query_vectors=None if vectors is None else as_rows(vectors).block(start, end),
                 metric=metric.value,
                 shortlist=shortlist,
                 n_jobs=jobs,
@@ -123,11 +128,13 @@ class _Queries(NamedTuple):
 
 
 def _open_queries(
-    path: Path, bank: Path | None, n_bits: int, as_margins: bool, dataset: str | None, jobs: int | None
+    path: Path, bank: Path | None, n_bits: int, as_margins: bool, reading: Reading, jobs: int | None
 ) -> _Queries:
     from projbank.methods.nearest import query_values
     from projbank.models.file import load
-    from projbank.rows.files import open_array, open_vectors
+    from projbank.rows.files import open_array
+    from projbank.rows.source import as_rows
+    from projbank.rows.views import RowRange
 
     if bank is None:
         points = open_array(path)
@@ -139,21 +146,19 @@ def _open_queries(
                 f"{path}: asymmetric search needs margins (floats), or vectors and --bank. Got {points.dtype}."
             )
         return _Queries(len(points), are_margins, lambda start, stop: points[start:stop], None)
-    loaded, X = load(bank), open_vectors(path, dataset)
+    loaded, X = load(bank), reading.open(path)
     model = getattr(loaded, "bank", loaded)  # one that describes pictures carries a bank
-    if X.shape[1] != model.n_features_in_:
-        raise ValueError(f"{path}: vectors have {X.shape[1]} dimensions, but {bank} expects {model.n_features_in_}.")
+    reading.check(path, X, bank, model)
     if model.n_bits_ != n_bits:
         raise ValueError(f"{bank}: makes codes of {model.n_bits_} bits, but the index holds codes of {n_bits} bits.")
     model.set_params(n_jobs=jobs, verbose=0)
     code = partial(query_values, model) if as_margins else model.transform
-    return _Queries(X.shape[0], as_margins, lambda start, stop: code(X[start:stop]), X)
+    rows = as_rows(X)
+    return _Queries(X.shape[0], as_margins, lambda start, stop: code(RowRange(rows, start, stop)), X)
 
 
-def _open_query_vectors(path: Path | None, source: _Queries, dataset: str | None) -> Any:
-    from projbank.rows.files import open_vectors
-
-    vectors = source.vectors if path is None else open_vectors(path, dataset)
+def _open_query_vectors(path: Path | None, source: _Queries, reading: Reading) -> Any:
+    vectors = source.vectors if path is None else reading.open(path)
     if vectors is None:
         raise ValueError("--rerank FILE needs the queries' vectors: give --bank, or --query-vectors.")
     if vectors.shape[0] != source.n_queries:

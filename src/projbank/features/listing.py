@@ -13,6 +13,7 @@ import numpy as np
 
 from projbank.features.media import IMAGE_SUFFIXES, VIDEO_SUFFIXES
 from projbank.features.readers import Item, Source, check_name, labelled_zip
+from projbank.rows.files import holds_vectors
 
 SUFFIXES = {"image": IMAGE_SUFFIXES, "video": VIDEO_SUFFIXES}
 
@@ -123,10 +124,8 @@ def open_listing(path: str | Path, media: str | None = None) -> Listing:
 def is_media(path: Path) -> bool:
     """Whether a path is a folder or zip that may hold pictures or videos, rather than a file or store of vectors."""
     if path.is_dir():
-        return path.suffix != ".zarr" and not any(
-            (path / name).exists() for name in (".zarray", ".zgroup", "zarr.json")
-        )
-    return path.suffix.lower() == ".zip"
+        return path.suffix != ".zarr" and not holds_vectors(path)
+    return path.suffix.lower() == ".zip" and not holds_vectors(path)
 
 
 def as_source(listing: Listing, items: Sequence[Item]) -> Source:

@@ -1,8 +1,9 @@
-"""Files of vectors, opened without reading them: `.npy`, `.npz`, HDF5."""
+"""Files and stores of vectors, opened without reading them."""
 
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +13,34 @@ from numpy.typing import NDArray
 from projbank.files import input_file
 from projbank.npyfile import open_npy
 from projbank.rows.archives import is_sparse, open_npz
+from projbank.rows.cells import Place
 from projbank.rows.hdf5 import open_hdf5
+from projbank.rows.views import StackedRows
+
+SUFFIXES = (".arrow", ".feather", ".h5", ".h5ad", ".hdf5", ".npy", ".npz", ".parquet")
+"""Names of files that are read as one where a folder of them is given."""
+_BESIDE = (".csv", ".json", ".jsonl", ".md", ".txt", ".yaml", ".yml")
+"""What may stand beside them."""
+KNOWN = ".npy, .npz, HDF5, AnnData (.h5ad), zarr, parquet, Arrow"
 
 
-def open_vectors(path: str | os.PathLike[str], dataset: str | None = None) -> Any:
-    """Open a file of vectors: `.npy` (memory-mapped), `.npz` (one array, or scipy.sparse's own), or HDF5.
+def open_vectors(path: str | os.PathLike[str], dataset: str | None = None, place: Place = Place()) -> Any:  # noqa: B008
+    """Open a file or store of vectors, or a folder of files as one: `.npy` (memory-mapped), `.npz`, HDF5, zarr...
 
-    The first bytes tell what a file is, not its name.
+    The first bytes tell what a file is, not its name. A folder's files are read in the order of their names.
 
     Parameters
     ----------
-    path : path of the file
-    dataset : name of the array inside an `.npz` or HDF5 file; needed where there are several 2-D ones
+    path : path of the file, zarr store or folder
+    dataset : name of the array or column inside; needed where there are several 2-D ones
+    place : what is read of an AnnData file or store; its X if not given
 
     Returns
     -------
-    numpy.memmap, numpy.ndarray, scipy.sparse.csr_array or h5py.Dataset of shape (n, D)
+    numpy.memmap, numpy.ndarray, scipy.sparse.csr_array, h5py.Dataset or RowSource of shape (n, D)
     """
     path = Path(path)
-    X = _open_any(path, dataset)
+    X = _open_folder(path, dataset, place) if path.is_dir() else _open_any(path, dataset, place)
     if len(X.shape) != 2:
         raise ValueError(f"{path}: vectors must be a 2-D array, one vector per row. Got shape {tuple(X.shape)}.")
     if 0 in X.shape:
@@ -40,6 +50,17 @@ def open_vectors(path: str | os.PathLike[str], dataset: str | None = None) -> An
     if X.dtype.kind not in "fiu":
         raise ValueError(f"{path}: vectors must be float16, float32 or float64. Got dtype {X.dtype}.")
     return X
+
+
+def holds_vectors(path: Path) -> bool:
+    """Whether a folder is a zarr store or has files of vectors and no others, or a zip has; it may hold pictures."""
+    from projbank.rows.zarr import is_zarr
+
+    if path.is_dir():
+        files = _files(path)
+        others = (one for one in path.iterdir() if one not in files and one.suffix.lower() not in _BESIDE)
+        return is_zarr(path) or (bool(files) and not any(others))
+    return path.is_file() and path.suffix.lower() == ".zip" and _has_arrays(path)
 
 
 def open_array(path: str | os.PathLike[str]) -> NDArray[Any]:
@@ -59,15 +80,50 @@ def first_bytes(path: Path) -> bytes:
     return head
 
 
-def _open_any(path: Path, dataset: str | None) -> Any:
+def _open_any(path: Path, dataset: str | None, place: Place) -> Any:
     head = first_bytes(path)
+    if head.startswith(b"\x89HDF\r\n\x1a\n"):
+        return open_hdf5(path, dataset, place, lambda names, shapes: _choose(path, dataset, names, shapes))
+    place.refuse(path)
     if head.startswith(b"PK\x03\x04"):
         return open_npz(path, lambda names, shapes: _member(path, dataset, names, shapes))
-    if head.startswith(b"\x89HDF\r\n\x1a\n"):
-        return open_hdf5(path, lambda names, shapes: _choose(path, dataset, names, shapes))
     if head.startswith(b"\x93NUMPY"):
         return open_array(path)
-    raise ValueError(f"{path}: not a file of vectors; known are .npy, .npz and HDF5.")
+    if head.startswith(b"PAR1"):
+        from projbank.rows.parquet import open_parquet
+
+        return open_parquet([path], dataset)
+    if head.startswith(b"ARROW1"):
+        from projbank.rows.parquet import open_arrow
+
+        return open_arrow(path, dataset)
+    raise ValueError(f"{path}: not a file of vectors; known are {KNOWN}.")
+
+
+def _open_folder(path: Path, dataset: str | None, place: Place) -> Any:
+    from projbank.rows.zarr import is_zarr, open_zarr
+
+    if is_zarr(path):
+        return open_zarr(path, dataset, place, lambda names, shapes: _choose(path, dataset, names, shapes))
+    files = _files(path)
+    if not files:
+        raise IsADirectoryError(f"{path}: is a directory without files of vectors; known are {KNOWN}.")
+    parts = [open_vectors(file, dataset, place) for file in files]
+    return StackedRows(parts, [str(file) for file in files])
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(
+        one for one in folder.iterdir() if one.suffix.lower() in SUFFIXES and one.is_file() and one.name[0] not in "._"
+    )
+
+
+def _has_arrays(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith(".npy") for name in archive.namelist())
+    except (zipfile.BadZipFile, OSError):
+        return False
 
 
 def _member(path: Path, dataset: str | None, names: list[str], shapes: dict[str, tuple[int, ...]]) -> str | None:

@@ -1,24 +1,19 @@
-"""Rows of an HDF5 data set."""
+"""Rows of an HDF5 data set, and what is read of an HDF5 file."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.integrity import DamageError
+from projbank.rows.anndata import sparse_kind
+from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open_matrix, told
 from projbank.rows.source import ALL, Floats, RowSource, as_floats
 from projbank.threads import split_rows
-
-LARGEST_CHUNK = 256 << 20
-"""Bytes of a chunk, which is unpacked whole for a single row of it."""
-_DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, MemoryError, OverflowError)
-"""What h5py raises where a file is not what it should be."""
 
 
 class Hdf5Rows(RowSource):
@@ -30,24 +25,28 @@ class Hdf5Rows(RowSource):
         self.shape = dataset.shape
 
     def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
-        with _told(self._name):
+        with told(self._name, "HDF5 file"):
             return as_floats(self._dataset[start:stop, columns])
 
     def take(self, ids: NDArray[np.integer], out: Floats, n_threads: int = 1) -> None:
         for start, stop in split_rows(len(ids), 8):
-            with np.errstate(over="ignore"), _told(self._name):
+            with np.errstate(over="ignore"), told(self._name, "HDF5 file"):
                 out[start:stop] = self._dataset[ids[start:stop]]
 
 
-def open_hdf5(path: Path, choose: Callable[[list[str], dict[str, tuple[int, ...]]], str]) -> Any:
-    """Open a data set of an HDF5 file.
+def open_hdf5(
+    path: Path, dataset: str | None, place: Place, choose: Callable[[list[str], dict[str, tuple[int, ...]]], str]
+) -> Any:
+    """Open a data set or a sparse matrix of an HDF5 file, or the rows of an AnnData file.
 
     Links to other files are not followed, and numbers that stand in other files are not read.
 
     Parameters
     ----------
     path : the file
-    choose : gets the names and shapes of all data sets, and returns the name of the one to open
+    dataset : name of what is opened; None: X of an AnnData file, or what `choose` says
+    place : what is read of an AnnData file instead of X
+    choose : gets the names and shapes of all matrices and data sets, and returns the name of the one to open
     """
     try:
         import h5py
@@ -58,27 +57,33 @@ def open_hdf5(path: Path, choose: Callable[[list[str], dict[str, tuple[int, ...]
     def note(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and item.shape is not None:
             shapes[name] = item.shape
+        elif isinstance(item, h5py.Group) and sparse_kind(item):
+            shapes[name] = tuple(item.attrs.get("shape", item.attrs.get("h5sparse_shape", ())))
 
-    with _told(str(path)):
+    def opened(name: str) -> Any:
+        return _checked(path, file, name)
+
+    with told(path, "HDF5 file"):
         file = h5py.File(path, "r")
         file.visititems(note)
+        cells = dataset is None and is_cells(file)
+    if cells:
+        return open_cells(file, path, place, lambda name: Hdf5Rows(opened(name)))
+    place.refuse(path)
     name = choose(list(shapes), shapes)
-    with _told(str(path)):
+    with told(path, "HDF5 file"):
+        is_group = isinstance(file[name], h5py.Group)
+    return open_matrix(file, path, name, lambda part: Hdf5Rows(opened(part))) if is_group else opened(name)
+
+
+def _checked(path: Path, file: Any, name: str) -> Any:
+    """A data set that stands in this file, in chunks that fit into memory."""
+    with told(path, "HDF5 file"):
         dataset = file[name]
-        is_outside = bool(dataset.external) or dataset.is_virtual
+        is_outside = bool(dataset.external) or dataset.is_virtual or dataset.file.filename != file.filename
         chunk = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
     if is_outside:
         raise ValueError(f"{path}: {name!r} stands in other files, which are not read.")
     if chunk > LARGEST_CHUNK:
         raise ValueError(f"{path}: {name!r} has chunks of {chunk:,} bytes; at most {LARGEST_CHUNK:,} are read.")
     return dataset
-
-
-@contextmanager
-def _told(path: str) -> Iterator[None]:
-    """Say in one line what h5py can't read."""
-    try:
-        yield
-    except _DAMAGE as error:
-        text = " ".join(str(error).split()) or type(error).__name__
-        raise DamageError(f"{path}: damaged HDF5 file ({text:.200}).") from error

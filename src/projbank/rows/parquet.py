@@ -131,6 +131,20 @@ def open_parquet(paths: Sequence[str | os.PathLike[str]], column: str | None = N
     return parts[0] if len(parts) == 1 else StackedRows(parts, [str(path) for path in paths])
 
 
+def open_arrow(path: Path, column: str | None = None) -> RowSource:
+    """Map an Arrow (feather) file into memory."""
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise ImportError(f"{path}: reading Arrow files needs pyarrow: pip install projbank[parquet]") from error
+    try:
+        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    except (pa.ArrowException, OSError) as error:
+        raise DamageError(f"{path}: damaged Arrow file ({' '.join(str(error).split()):.200}).") from error
+    name = vector_column(table.schema, str(path), column)
+    return ColumnRows(table) if name is None else ListRows(table.column(name), str(path))
+
+
 def opened_parquet(X: Any) -> RowSource:
     """Rows of a `pyarrow.parquet.ParquetFile` or a data set of parquet files."""
     if hasattr(X, "iter_batches"):

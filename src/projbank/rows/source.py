@@ -62,6 +62,10 @@ class RowSource(ABC):
     shape: tuple[int, int]
     array: NDArray[Any] | None = None
     """The rows themselves where they lie in memory or in a mapped file, as they are."""
+    dtype: np.dtype[Any] = np.dtype(np.float32)
+    """Type of the numbers where they are stored, if that is known."""
+    made_by: str | None = None
+    """Identity of what made these rows, or of their columns, if that is known."""
     first: int = 0
     """Number of the first row, where these are some rows out of more."""
     is_lazy: bool = False

@@ -59,6 +59,8 @@ class LogCounts(RowSource):
         self._rows = as_rows(counts)
         self._target_sum = target_sum
         self.shape = self._rows.shape
+        if self._rows.made_by is not None:
+            self.made_by = f"log1p({target_sum:g}) of {self._rows.made_by}"
 
     def bounds(self, budget: int = BLOCK_BYTES) -> list[tuple[int, int]]:
         return self._rows.bounds(budget)
@@ -90,6 +92,11 @@ class RowRange(RowSource):
         self._start = start
         self.first = rows.first + start
         self.shape = stop - start, rows.shape[1]
+
+    def bounds(self, budget: int = BLOCK_BYTES) -> list[tuple[int, int]]:
+        stop = self._start + self.shape[0]
+        inside = [one for one in self._rows.bounds(budget) if one[0] < stop and self._start < one[1]]
+        return [(max(0, low - self._start), min(stop, high) - self._start) for low, high in inside]
 
     def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
         return self._rows.block(self._start + start, self._start + stop, columns)

@@ -1,9 +1,14 @@
-"""Rows of a zarr array, read chunk by chunk."""
+"""Rows of a zarr array, read chunk by chunk, and what is read of a zarr store."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from projbank.rows.anndata import sparse_kind
+from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open_matrix, told
 from projbank.rows.chunked import ChunkedRows, check_shape, chunk_edges
 from projbank.rows.source import ALL, Floats, RowSource, as_floats
 
@@ -14,10 +19,12 @@ class ZarrRows(ChunkedRows):
     def __init__(self, array: Any) -> None:
         n_rows, _ = check_shape(array.shape, "a zarr array")
         super().__init__(array.shape, chunk_edges(n_rows, array.chunks[0]))
+        self.dtype = array.dtype
         self._array = array
 
     def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
-        return as_floats(self._array[start:stop, columns])
+        with told(str(self._array.store_path), "zarr store"):
+            return as_floats(self._array[start:stop, columns])
 
 
 def zarr_rows(X: Any) -> RowSource:
@@ -26,3 +33,49 @@ def zarr_rows(X: Any) -> RowSource:
         names = ", ".join(name for name, _ in X.arrays()) if hasattr(X, "arrays") else "unknown content"
         raise TypeError(f"X must be an array. Got a zarr group; give one of its arrays: {names or 'it has none'}.")
     return ZarrRows(X)
+
+
+def is_zarr(path: Path) -> bool:
+    """Whether a folder is a zarr store."""
+    return any((path / name).exists() for name in ("zarr.json", ".zgroup", ".zarray"))
+
+
+def open_zarr(
+    path: Path, dataset: str | None, place: Place, choose: Callable[[list[str], dict[str, tuple[int, ...]]], str]
+) -> RowSource:
+    """Open an array or a sparse matrix of a zarr store, or the rows of an AnnData store; see `open_hdf5`."""
+    try:
+        import zarr
+    except ImportError as error:
+        raise ImportError(f"{path}: reading zarr needs zarr: pip install projbank[zarr]") from error
+
+    def opened(name: str) -> Any:
+        with told(path, "zarr store"):
+            array = root[name]
+            chunk = math.prod(array.chunks) * array.dtype.itemsize
+        return _checked(path, array, chunk, name)
+
+    with told(path, "zarr store"):
+        root: Any = zarr.open(path, mode="r")
+    if hasattr(root, "chunks"):
+        place.refuse(path)
+        return _checked(path, root, math.prod(root.chunks) * root.dtype.itemsize, path.name)
+    if dataset is None and is_cells(root):
+        return open_cells(root, path, place, opened)
+    place.refuse(path)
+    with told(path, "zarr store"):
+        shapes: dict[str, tuple[int, ...]] = {}
+        for name, item in root.members(max_depth=None):
+            if hasattr(item, "chunks"):
+                shapes[name] = item.shape
+            elif sparse_kind(item):
+                shapes[name] = tuple(item.attrs.get("shape", ()))
+    return open_matrix(root, path, choose(list(shapes), shapes), opened)
+
+
+def _checked(path: Path, array: Any, chunk: int, name: str) -> Any:
+    if chunk > LARGEST_CHUNK:
+        raise ValueError(f"{path}: {name!r} has chunks of {chunk:,} bytes; at most {LARGEST_CHUNK:,} are read.")
+    if len(array.shape) != 2:
+        return array
+    return ZarrRows(array)

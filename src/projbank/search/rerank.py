@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from projbank.rows.source import check_finite, row_blocks
+from projbank.rows.source import RowSource, check_finite, foreign_rows, row_blocks
 from projbank.search.margins import quantise, weigh
 from projbank.search.scan import Part, sort_pairs, weighted_distances
 from projbank.threads import run_each
@@ -46,6 +46,8 @@ def by_vectors(
     Distances are summed in float64 and given as float32; ties go to the smaller id. Candidates of id -1 are places left
     empty: they come last, at an infinite distance.
     """
+    foreign = foreign_rows(vectors)
+    vectors = vectors if foreign is None else foreign
     points = _check_vectors(candidates, vectors, query_vectors)
     distances = np.full(candidates.shape, np.inf, dtype=np.float32)
     ordered = np.sort(candidates, axis=1)  # rows are read in the order of the file
@@ -86,6 +88,8 @@ def _check_vectors(candidates: NDArray[np.int64], vectors: Any, query_vectors: A
 
 
 def _gather(vectors: Any, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    if isinstance(vectors, RowSource):
+        return vectors.read(rows).astype(np.float64)
     block = vectors[rows]
     return np.asarray(block.toarray() if sp.issparse(block) else block, dtype=np.float64)
 

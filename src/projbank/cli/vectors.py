@@ -1,0 +1,79 @@
+"""The options that say which vectors a command reads, and how they are opened."""
+
+from __future__ import annotations
+
+import warnings
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+
+class Normalization(StrEnum):
+    """Names of what can be done to counts before they are read."""
+
+    log1p = "log1p"
+
+
+Dataset = Annotated[
+    str | None, typer.Option(help="Name of the array inside an .npz, HDF5 or zarr file, or of the column of a parquet.")
+]
+Layer = Annotated[str | None, typer.Option(help="Layer of an AnnData file that is read instead of X.")]
+FromObsm = Annotated[str | None, typer.Option(help="Array of obsm of an AnnData file that is read instead of X.")]
+Normalize = Annotated[
+    Normalization | None,
+    typer.Option(help="log1p: counts are scaled to 10,000 per row, then log(1 + x). Nothing is done if not given."),
+]
+
+
+class Reading(NamedTuple):
+    """What is read of a file of vectors, and what is done to it."""
+
+    dataset: str | None = None
+    layer: str | None = None
+    obsm: str | None = None
+    normalize: Normalization | None = None
+
+    def open(self, path: Path) -> Any:
+        """Open a file of vectors, with its identity as `made_by` where it is known."""
+        from projbank.rows.cells import Place
+        from projbank.rows.files import open_vectors
+        from projbank.rows.views import LogCounts
+
+        X = open_vectors(path, self.dataset, Place(self.layer, self.obsm))
+        return X if self.normalize is None else LogCounts(X)
+
+    def made_by(self, path: Path, X: Any) -> str | None:
+        """Identity of what made the vectors of a file: a codebook, or the genes that are their columns."""
+        from projbank.npyfile import read_note
+        from projbank.rows.source import RowSource
+
+        note = None if path.is_dir() else read_note(path)
+        known = X.made_by if isinstance(X, RowSource) else None
+        return known if note is None else note.get("made_by")
+
+    def warn_of_counts(self, path: Path, X: Any) -> None:
+        """Warn where cells are read as raw counts: their sizes would drown everything else."""
+        from projbank.rows.cells import looks_like_counts
+        from projbank.rows.source import RowSource
+
+        if isinstance(X, RowSource) and (X.made_by or "").startswith("genes") and looks_like_counts(X):
+            warnings.warn(f"{path}: holds raw counts, as it seems; --normalize log1p scales them.", stacklevel=2)
+
+    def check(self, path: Path, X: Any, bank: Path, model: Any) -> None:
+        """Raise where vectors do not fit a bank, or were made by something else than those it was trained on."""
+        from projbank.integrity import check_made_by
+
+        if X.shape[1] != model.n_features_in_:
+            expected = f"but {bank} expects {model.n_features_in_}"
+            raise ValueError(f"{path}: vectors have {X.shape[1]} dimensions, {expected}.")
+        found, wanted = self.made_by(path, X), getattr(model, "trained_on_", None)
+        if found is None or wanted is None:
+            return
+        if "genes" in found + wanted:
+            mend = "take the same genes in the same order, and the same --normalize, or fit a bank to these"
+            check_made_by(str(path), found, f"what {bank} was fitted to", wanted, mend)
+            return
+        mend = "describe them with the codebook of the bank's training vectors (--codebook), or fit a bank to these"
+        check_made_by(str(path), found, f"the codebook of {bank}", wanted, mend)

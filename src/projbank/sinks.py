@@ -1,0 +1,176 @@
+"""Files and stores that codes are written to, block by block: `.npy`, parquet, zarr, AnnData. All appear whole."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.files import atomic_path, check_output, input_file
+from projbank.locks import locked
+from projbank.npyfile import add_note, create_npy
+
+SUFFIXES = (".h5ad", ".npy", ".parquet", ".zarr")
+Write = Callable[[int, NDArray[Any]], None]
+"""Takes the first row number of a block, and its codes; blocks come one after the other."""
+
+
+class Output(NamedTuple):
+    """What is written."""
+
+    path: Path
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    note: dict[str, Any]
+    """`kind`, `made_by` and `n_bits`."""
+    inputs: tuple[Path, ...] = ()
+    force: bool = False
+
+
+@contextlib.contextmanager
+def npy_sink(output: Output) -> Iterator[NDArray[Any]]:
+    """Give the memory-mapped array of a new `.npy` file."""
+    with _file(output, output.note["kind"]) as temporary:
+        out = create_npy(temporary, output.shape, output.dtype)
+        yield out
+        del out
+        add_note(temporary, **output.note)
+
+
+@contextlib.contextmanager
+def parquet_sink(output: Output, ids: Any = None, id_name: str = "id") -> Iterator[Write]:
+    """Write codes as a column `code` of fixed-size binary (margins: of lists of floats), beside their ids.
+
+    Parameters
+    ----------
+    ids : pyarrow.ChunkedArray of as many values as there are codes; their numbers, if None
+    id_name : name of their column
+    """
+    pa, pq = _imported("pyarrow", "parquet"), _imported("pyarrow.parquet", "parquet")
+    width = output.shape[1]
+    is_code = output.dtype == np.uint8
+    kind = pa.binary(width) if is_code else pa.list_(pa.float32(), width)
+    fields = [pa.field(id_name, pa.int64() if ids is None else ids.type), pa.field("code", kind)]
+    schema = pa.schema(fields, metadata={"projbank": json.dumps(output.note, sort_keys=True)})
+    with _file(output, "parquet file") as temporary, pq.ParquetWriter(temporary, schema) as writer:
+
+        def write(start: int, codes: NDArray[Any]) -> None:
+            n = len(codes)
+            names = pa.array(np.arange(start, start + n)) if ids is None else ids.slice(start, n).combine_chunks()
+            flat = np.ascontiguousarray(codes).reshape(-1)
+            if is_code:
+                column = pa.FixedSizeBinaryArray.from_buffers(kind, n, [None, pa.py_buffer(flat)])
+            else:
+                column = pa.FixedSizeListArray.from_arrays(pa.array(flat), width)
+            writer.write_table(pa.Table.from_arrays([names, column], schema=schema))
+
+        yield write
+
+
+@contextlib.contextmanager
+def zarr_sink(output: Output, source: Path | None = None, obsm: str | None = None) -> Iterator[Write]:
+    """Write codes to a zarr array; or to `obsm` of a copy of an AnnData store `source`."""
+    zarr = _imported("zarr", "zarr")
+    with _folder(output) as temporary:
+        if source is None:
+            array = _zarr_array(zarr.create_array, output, store=temporary)
+        else:
+            shutil.copytree(source, temporary, dirs_exist_ok=True)
+            root = zarr.open_group(temporary, mode="r+")
+            group = root.require_group("obsm")
+            array = _zarr_array(group.create_array, output, name=obsm, overwrite=True)
+        array.attrs.update(_attributes(output))
+
+        def write(start: int, codes: NDArray[Any]) -> None:
+            array[start : start + len(codes)] = codes
+
+        yield write
+        if source is not None:
+            zarr.consolidate_metadata(temporary)
+
+
+@contextlib.contextmanager
+def cells_sink(output: Output, source: Path, obsm: str) -> Iterator[Write]:
+    """Write codes to `obsm` of a copy of an AnnData file."""
+    h5py = _imported("h5py", "hdf5")
+    size = input_file(source).stat().st_size + output.dtype.itemsize * output.shape[0] * output.shape[1]
+    with _file(output, "HDF5 file", size) as temporary:
+        shutil.copyfile(source, temporary)
+        with h5py.File(temporary, "r+", locking=False) as file:
+            group = file.require_group("obsm")
+            for name, value in (("encoding-type", "dict"), ("encoding-version", "0.1.0")):
+                group.attrs.setdefault(name, value)
+            if obsm in group:
+                del group[obsm]
+            array = group.create_dataset(obsm, output.shape, output.dtype)
+            array.attrs.update(_attributes(output))
+
+            def write(start: int, codes: NDArray[Any]) -> None:
+                array[start : start + len(codes)] = codes
+
+            yield write
+
+
+@contextlib.contextmanager
+def _file(output: Output, kind: str, size: int = 0) -> Iterator[Path]:
+    with atomic_path(output.path, kind=kind, inputs=output.inputs, size=size, force=output.force) as temporary:
+        yield temporary
+
+
+@contextlib.contextmanager
+def _folder(output: Output) -> Iterator[Path]:
+    """Give a temporary folder beside a folder that is written, which it becomes on success.
+
+    It is locked while it is filled; what a killed process left of it is removed first.
+    """
+    target = Path(os.path.realpath(output.path))
+    if target.is_dir() and not output.force:
+        raise FileExistsError(f"cannot write {output.path}: there is such a folder; remove it, or give --force.")
+    check_output(target / "..." if target.is_dir() else target, inputs=_inputs_of(output))
+    temporary = target.with_name(f".{target.name}.part")
+    lock = target.with_name(f".{target.name}.lock")
+    with locked(lock, f"cannot write {output.path}: another process is writing it."):
+        shutil.rmtree(temporary, ignore_errors=True)
+        try:
+            temporary.mkdir()
+            yield temporary
+            shutil.rmtree(target, ignore_errors=True)
+            os.replace(temporary, target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+            lock.unlink(missing_ok=True)
+
+
+def _inputs_of(output: Output) -> Iterable[Path]:
+    for path in output.inputs:
+        if os.path.realpath(path) == os.path.realpath(output.path):
+            raise ValueError(f"cannot write {output.path}: it is the input {path}; name another output.")
+    return ()
+
+
+def _zarr_array(create: Callable[..., Any], output: Output, **where: Any) -> Any:
+    rows = max(1, min(output.shape[0], (4 << 20) // (output.dtype.itemsize * output.shape[1])))
+    return create(shape=output.shape, chunks=(rows, output.shape[1]), dtype=output.dtype, **where)
+
+
+def _attributes(output: Output) -> dict[str, str]:
+    """What AnnData wants to know of an array, and what made it."""
+    note = json.dumps(output.note, sort_keys=True)
+    return {"encoding-type": "array", "encoding-version": "0.2.0", "projbank": note}
+
+
+def _imported(module: str, extra: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(f"writing this file needs {package}: pip install projbank[{extra}]") from error
