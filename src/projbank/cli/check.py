@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from projbank.cli.bank import Dataset, Jobs, Quiet, verbosity
-from projbank.cli.outputs import check_described_alike
+from projbank.cli.bank import Jobs, Quiet, verbosity
+from projbank.cli.vectors import Dataset, Reading
 
 
 class Metric(StrEnum):
@@ -68,7 +68,7 @@ def check(
     if bank_path is not None:
         loaded = load(bank_path)
         bank = getattr(loaded, "bank", loaded)
-        check_described_alike(vectors, bank_path, bank)
+        Reading(dataset).check(vectors, X, bank_path, bank)
         bank.set_params(n_jobs=jobs, verbose=0)
     stored = None if place is None else open_codes(place)
     if bank is not None and stored is not None:
