@@ -10,11 +10,8 @@ read as ever; bytes behind the numbers that are no note are damage.
 
 from __future__ import annotations
 
-import json
 import math
-import mmap
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any, NamedTuple
@@ -24,12 +21,10 @@ from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
 from projbank.files import input_file, reserve
-from projbank.integrity import DamageError, checksum, checksum_blocks
+from projbank.integrity import DamageError
+from projbank.notes import MAX_NOTE, check_content, parse_note, write_note
 
-MAGIC = b"\nprojbank "
-_MAX_NOTE = 1 << 20
 _MOST_NESTED = 64
-_BLOCK = 1 << 20
 _VERIFIED = 4 << 30
 """Files up to this length are compared with their checksum when they are opened."""
 
@@ -62,7 +57,7 @@ def open_npy(path: str | os.PathLike[str], *, verify: bool | None = None) -> tup
         layout = _read_layout(path, file)
         note = _read_note(path, file, layout)
         if note is not None and (layout.stop <= _VERIFIED if verify is None else verify):
-            _check(path, file, layout, note)
+            check_content(path, file, layout.stop, note)
     if layout.start == layout.stop:
         return np.empty(layout.shape, layout.dtype), note
     order: Any = "F" if layout.fortran else "C"
@@ -98,13 +93,7 @@ def add_note(path: Path, **facts: Any) -> None:
     facts : JSON values; `kind` (codes, vectors, margins, labels) and `made_by` have a meaning, None is left out
     """
     with open(path, "r+b") as file:
-        layout = _read_layout(path, file)
-        kept = {name: value for name, value in facts.items() if value is not None}
-        kept["checksum"] = checksum_blocks(_blocks(file, layout.stop))
-        text = json.dumps(kept, sort_keys=True).encode()
-        file.seek(layout.stop)
-        file.write(MAGIC + text + b" " + checksum(text).encode() + b"\n")
-        file.truncate()
+        write_note(file, _read_layout(path, file).stop, facts)
 
 
 def _read_layout(path: Path, file: IO[bytes]) -> Layout:
@@ -151,38 +140,10 @@ def _read_layout(path: Path, file: IO[bytes]) -> Layout:
 
 
 def _read_note(path: Path, file: IO[bytes], layout: Layout) -> dict[str, Any] | None:
-    size = file.seek(0, os.SEEK_END)
-    if size == layout.stop:
+    if file.seek(0, os.SEEK_END) == layout.stop:
         return None
     file.seek(layout.stop)
-    text = file.read(_MAX_NOTE + 1)
+    text = file.read(MAX_NOTE + 1)
     if text.startswith(npy.MAGIC_PREFIX):  # several arrays in one file: the first is read
         return None
-    words, _, digits = text[len(MAGIC) :].rpartition(b" ")
-    if len(text) > _MAX_NOTE or not text.startswith(MAGIC) or digits != checksum(words).encode() + b"\n":
-        raise DamageError(f"{path}: damaged: {size - layout.stop:,} bytes behind its numbers are no note of projbank.")
-    try:
-        note = json.loads(words)
-    except (ValueError, RecursionError) as error:
-        raise DamageError(f"{path}: damaged: its note is no JSON.") from error
-    if not isinstance(note, dict) or not isinstance(note.get("checksum"), str):
-        raise DamageError(f"{path}: damaged: its note has no checksum.")
-    return note
-
-
-def _check(path: Path, file: IO[bytes], layout: Layout, note: dict[str, Any]) -> None:
-    if checksum_blocks(_blocks(file, layout.stop)) != note["checksum"]:
-        raise DamageError(f"{path}: damaged: its numbers do not agree with its checksum. Make it again or take a copy.")
-
-
-def _blocks(file: IO[bytes], stop: int) -> Iterator[memoryview]:
-    """First `stop` bytes of a file, in blocks that fit into the processor's cache."""
-    file.flush()
-    file.seek(0)
-    block = memoryview(mmap.mmap(-1, _BLOCK))
-    while stop > 0:
-        n_read = file.readinto(block[: min(stop, _BLOCK)])  # type: ignore[attr-defined]
-        if not n_read:
-            raise DamageError(f"{file.name}: cut short while it was read.")
-        stop -= n_read
-        yield block[:n_read]
+    return parse_note(path, text)

@@ -15,9 +15,10 @@ import h5py
 import numpy as np
 import scipy.sparse as sp
 
-from projbank import HammingIndex, load
+from projbank import HammingIndex, ProjectionBank, load
 from projbank.evaluate.data import DataSet
 from projbank.evaluate.results import ResultFile, read_results
+from projbank.features.coder import MediaCoder
 from projbank.features.extract import Outputs, extract
 from projbank.features.extractor import build_extractor
 from projbank.features.media import MediaError
@@ -26,7 +27,9 @@ from projbank.features.readers import open_source
 from projbank.features.update import Previous
 from projbank.npyfile import add_note, open_npy
 from projbank.rows.files import open_vectors
+from projbank.stores import FaissStore
 from projbank.tensorfile import read_tensors, write_tensors
+from projbank.text.encoding import FixedDimensionalEncoding
 from tests.fuzz.mutate import lie, mutate
 
 OLD = Path(__file__).parents[1] / "data" / "0.1.0"
@@ -91,6 +94,24 @@ def _models(folder):
         yield Format(f"model {path.stem}", new, use, checked=True)
         yield Format(f"model {path.stem}, lying", new, use, checked=False, change=_lie(folder))
         yield Format(f"model {path.stem} of 0.1.0", path.read_bytes(), use, checked=False)
+    for name, content, use in _new_models(folder):
+        yield Format(name, content, use, checked=True)
+        yield Format(f"{name}, lying", content, use, checked=False, change=_lie(folder))
+
+
+def _new_models(folder):
+    """What projbank 0.1.0 did not have."""
+    rng = np.random.default_rng(4)
+    rows = rng.standard_normal((80, 40)).astype(np.float32)
+    mixed = ProjectionBank(16, solver="mixed", n_neighbors=5, max_iter=2, n_jobs=1).fit(rows)
+    texts = [rng.standard_normal((6, 12)).astype(np.float32) for _ in range(5)]
+    text = FixedDimensionalEncoding(4, 3, 2, n_jobs=1).fit(texts)
+    extractor = load(OLD / "extractor.safetensors")
+    images = np.load(OLD / "inputs.npz")["images"]
+    described = extractor.transform(images)
+    coder = MediaCoder(extractor, ProjectionBank(8, solver="random", n_jobs=1).fit(described))
+    for name, model, inputs in (("mixed", mixed, rows[:5]), ("text", text, texts), ("media", coder, images[:2])):
+        yield f"model {name}", _saved(folder, model.save), _use_model(inputs)
 
 
 def _lie(folder):
@@ -118,6 +139,21 @@ def _indexes(folder):
         index = HammingIndex.load(path)
         return [index.n_bits, index.ids, index.codes, *index.search(queries, 5, n_jobs=1)]
 
+    def grown(path):
+        index = HammingIndex(
+            codes[:200], ids=[f"photo {i}" for i in range(200)], payload=[{"n": i} for i in range(200)]
+        )
+        index.save(path)
+        index.add(codes[200:], ids=[f"photo {i}" for i in range(200, 300)], payload=list(range(100))).save()
+        index.remove(["photo 7"]).save()
+
+    def use_grown(path):
+        index = HammingIndex.load(path)
+        distances, ids = index.search(queries, 5, n_jobs=1)
+        return [list(index.ids), index.codes, distances, list(ids.ravel()), index.payload(list(ids[0]))]
+
+    yield Format("index that has grown", _saved(folder, grown), use_grown, checked=True)
+    yield from _stores(folder, codes, queries)
     index = HammingIndex(codes, ids=rng.permutation(1000)[:300], n_bits=52)
     yield Format("index", _saved(folder, index.save), use, checked=True)
     yield Format(
@@ -128,6 +164,24 @@ def _indexes(folder):
         ),
         checked=False,
     )
+
+
+def _stores(folder, codes, queries):
+    place = folder / "store"
+    with FaissStore(place) as store:
+        store.create(56).add(codes)
+    contents = {name: (place / name).read_bytes() for name in ("index.faiss", "store.json")}
+
+    def use(name):
+        def used(path):
+            for other, content in contents.items():
+                (place / other).write_bytes(path.read_bytes() if other == name else content)
+            return list(FaissStore(place).search(queries, 5))
+
+        return used
+
+    for name, content in contents.items():
+        yield Format(f"store: {name}", content, use(name), checked=True)
 
 
 def _arrays(folder):

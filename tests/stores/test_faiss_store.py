@@ -1,5 +1,7 @@
 """FAISS files: readable by FAISS itself, refused with a reason when damaged."""
 
+import json
+
 import faiss
 import numpy as np
 import pytest
@@ -47,3 +49,29 @@ def test_damaged_stores(folder, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="not a store of projbank"):
         FaissStore(tmp_path / "file")
+
+
+def test_every_damaged_byte_of_an_index_is_told(folder):
+    content = (folder / "index.faiss").read_bytes()
+    for place in range(0, len(content), 7):
+        (folder / "index.faiss").write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(ValueError, match="damaged store"):
+            FaissStore(folder)
+
+
+def test_faiss_reads_the_index_and_stores_of_0_1_0_are_read(folder):
+    assert faiss.read_index_binary(str(folder / "index.faiss")).ntotal == FaissStore(folder).count()
+    about = json.loads((folder / "store.json").read_text())
+    n = FaissStore(folder).count()
+    (folder / "store.json").write_text(json.dumps(about | {"version": 1}))
+    faiss.write_index_binary(faiss.read_index_binary(str(folder / "index.faiss")), str(folder / "index.faiss"))
+    assert FaissStore(folder).count() == n
+
+
+def test_a_store_that_was_killed_while_it_was_made_is_made_anew(folder):
+    (folder / "index.faiss").unlink()
+    (folder / ".index.faiss.00112233.part").touch()
+    with FaissStore(folder) as store:
+        store.create(20).add(np.zeros((2, 3), np.uint8))
+    assert FaissStore(folder).count() == 2
+    assert sorted(path.name for path in folder.iterdir()) == ["index.faiss", "store.json"]

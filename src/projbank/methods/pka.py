@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from projbank.learn.grouping import group_dimensions
 from projbank.methods.base import Floats, Method, check_indices
 from projbank.models.bank import Bank
+from projbank.models.file import ModelFileError
 from projbank.params import check_int
 from projbank.rows.source import ArrayRows, RowSource
 from projbank.threads import thread_count
@@ -66,7 +67,9 @@ class PKA(Method):
         return n_bits
 
     def _check_arrays(self) -> None:
-        check_indices("labels_", self.labels_, min(self.n_bits_, self.n_features_in_))
+        if self.n_bits_ > self.n_features_in_:
+            raise ModelFileError("there are more groups than dimensions")
+        check_indices("labels_", self.labels_, self.n_bits_)
 
     def _derive(self) -> None:
         sizes = np.bincount(self.labels_, minlength=self.n_bits_)

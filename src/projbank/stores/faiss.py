@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.bits import code_bytes
-from projbank.files import atomic_path
+from projbank.files import atomic_path, input_file
+from projbank.notes import check_seal, seal
 from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind
 
+VERSION = SEALED_VERSION = 2
+"""From version 2 on the index has a checksum."""
+_IS_BEGUN = re.compile(r"\.(index\.faiss|store\.json)\.[0-9a-f]{8}\.part")
 LINKS = 32
 """Links per code of the HNSW graph."""
 
@@ -51,6 +56,7 @@ class FaissStore(CodeStore):
         self._index.own_fields = True
         self._n_bits, self._changed = n_bits, True
         self._folder.mkdir(parents=True, exist_ok=True)
+        self._write_about()
         self._write()
 
     def _count(self) -> int:
@@ -74,13 +80,18 @@ class FaissStore(CodeStore):
         import faiss
 
         if not (self._folder / "store.json").is_file():
-            if self._folder.is_dir() and not any(self._folder.iterdir()):
-                return  # an empty folder: to be created
+            if self._folder.is_dir() and all(_IS_BEGUN.fullmatch(path.name) for path in self._folder.iterdir()):
+                return  # empty, or killed while it was created
             raise ValueError(f"{self._folder}: exists, but is not a store of projbank (it has no store.json).")
         try:
-            self._n_bits = int(json.loads((self._folder / "store.json").read_text())["n_bits"])
+            about = json.loads(input_file(self._folder / "store.json").read_text())
+            self._n_bits = int(about["n_bits"])
+            if not (self._folder / "index.faiss").exists():
+                return  # killed while it was created
+            if int(about["version"]) >= SEALED_VERSION:  # FAISS follows damaged sizes wherever they lead
+                check_seal(input_file(self._folder / "index.faiss"))
             self._index = faiss.read_index_binary(str(self._folder / "index.faiss"))
-        except (ValueError, KeyError, TypeError, RuntimeError) as error:
+        except (ValueError, KeyError, TypeError, RuntimeError, OverflowError) as error:
             raise ValueError(f"{self._folder}: damaged store ({' '.join(str(error).split())[:200]}).") from error
         if self._index.d != 8 * code_bytes(self._n_bits):
             raise ValueError(f"{self._folder}: damaged store ({self._n_bits} bits do not fit {self._index.d}).")
@@ -90,9 +101,13 @@ class FaissStore(CodeStore):
 
         with atomic_path(self._folder / "index.faiss") as temporary:
             faiss.write_index_binary(self._index, str(temporary))
-        with atomic_path(self._folder / "store.json") as temporary:
-            temporary.write_text(json.dumps({"format": "projbank-faiss", "version": 1, "n_bits": self._n_bits}))
+            seal(temporary)
+        self._write_about()
         self._changed = False
+
+    def _write_about(self) -> None:
+        with atomic_path(self._folder / "store.json") as temporary:
+            temporary.write_text(json.dumps({"format": "projbank-faiss", "version": VERSION, "n_bits": self._n_bits}))
 
     def _kind(self) -> IndexKind:
         import faiss
