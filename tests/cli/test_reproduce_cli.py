@@ -143,7 +143,7 @@ def test_sets_are_passed_over_where_a_protocol_does_not_suit(projbank, data, tmp
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("magic",), "NAME must be one of retrieval, cost, .*Got 'magic'"),
+        (("magic",), "NAME must be one of retrieval, tuned, cost, .*Got 'magic'"),
         (("retrieval", "--quick"), "give either --data or --quick"),
         (("retrieval", "--methods", "magic"), "--methods must be names out of"),
         (("retrieval", "--ratios", "8,x"), "--ratios must be whole numbers"),

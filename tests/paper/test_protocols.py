@@ -188,7 +188,7 @@ def test_the_whole_ranking_is_judged_where_it_is_asked_for(digits, tmp_path):
     cells, sizes = [("original", None, {}), ("lsh", 32, {})], {"n_queries": 20, "n_train": 100, "ks": [10]}
     plain = Retrieval(digits, cells, ResultFile(tmp_path / "r.json"), seeds=[3], **sizes)
     assert not any("map" in record for record in measured(plain))
-    records = measured(Retrieval(digits, cells, ResultFile(tmp_path / "r.json"), seeds=[3], whole=True, **sizes))
+    records = measured(Retrieval(digits, cells, ResultFile(tmp_path / "s.json"), seeds=[3], whole=True, **sizes))
     split = draw_split(200, 20, 100, 3)
     method = METHODS["lsh"](n_bits=32, random_state=3).fit(digits.vectors[split.training])
     bits = [unpack(method.transform(digits.vectors[ids]), 32) for ids in (split.queries, split.gallery)]

@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 QUICK_LENGTHS = 2
 QUICK_ITER = 20
 """Iterations of the banks' learning, which else would take most of the time."""
-ALL = "all"
+EVERYTHING = ("paper", "all")
+"""Names that stand for every protocol."""
 
 
 def reproduce(
     names: Annotated[
         list[str],
-        typer.Argument(help="Names of docs/reproduce.md, such as retrieval, tuned, cost, action, causes; or all."),
+        typer.Argument(
+            help="Names of docs/reproduce.md, such as retrieval, tuned, cost, action, causes; or paper: all."
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results and report; an unfinished run goes on.")],
     data: Annotated[
@@ -68,8 +71,8 @@ def reproduce(
     from projbank.paper.sets import read_sets
 
     for name in names:
-        if name not in (*PROTOCOLS, ALL):
-            raise ValueError(f"NAME must be one of {', '.join(PROTOCOLS)}, {ALL}. Got {name!r}.")
+        if name not in (*PROTOCOLS, *EVERYTHING):
+            raise ValueError(f"NAME must be one of {', '.join([*PROTOCOLS, *EVERYTHING])}. Got {name!r}.")
     if quick == bool(data):
         raise ValueError("give either --data or --quick.")
     if seeds is not None and seeds < 1:
@@ -91,7 +94,8 @@ def reproduce(
     show = verbosity(quiet, verbose)
     try:
         ready = [prepare(one, out / "features", jobs, show) for one in sets]
-        experiments = plan(ready, list(PROTOCOLS) if ALL in names else list(dict.fromkeys(names)), out, change)
+        wanted_names = PROTOCOLS if set(names) & set(EVERYTHING) else dict.fromkeys(names)
+        experiments = plan(ready, list(wanted_names), out, change)
         failed = run(experiments, rules, show)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; what was measured is in {out}, the same command goes on") from None

@@ -189,9 +189,8 @@ class Retrieval(SplitExperiment):
         return record
 
     def is_complete(self, record: Record) -> bool:
-        """Whether asymmetric scores and those of the whole gallery are there, if they were asked for."""
-        binary = record["distance"] == "hamming"
-        return not (self.asymmetric and binary and "asymmetric" not in record) and ("map" in record or not self.whole)
+        """Whether asymmetric scores are there, if they were asked for; cells of `evaluate` count without the whole."""
+        return not (self.asymmetric and record["distance"] == "hamming" and "asymmetric" not in record)
 
     @property
     def _depth(self) -> int:

@@ -10,12 +10,12 @@ QUICK = ["--methods", "lsh,bpb", "--set", "bpb.max_iter=2", "--set", "bpb.n_neig
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """A folder that `projbank reproduce all --quick` filled, with fewer images and methods."""
+    """A folder that `projbank reproduce paper --quick` filled, with fewer images and methods."""
     out = tmp_path_factory.mktemp("reproduce") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(digits, "N_IMAGES", 170)
         patch.setattr(digits, "COMPONENTS", 2)
-        patch.setattr(sys, "argv", ["projbank", "reproduce", "all", "--quick", "--out", str(out), *QUICK])
+        patch.setattr(sys, "argv", ["projbank", "reproduce", "paper", "--quick", "--out", str(out), *QUICK])
         with pytest.raises(SystemExit) as stop:
             main()
     assert not stop.value.code

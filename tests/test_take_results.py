@@ -1,0 +1,61 @@
+"""Result files are folded into the records of the pages."""
+
+import copy
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("take_results", DOCS / "take_results.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def records():
+    return json.loads((DOCS / "results.json").read_text(encoding="utf-8"))
+
+
+def cells(method, n_bits, values, name="worm", params=None, **more):
+    """Cells of a method, a seed each, as `projbank reproduce retrieval` writes them."""
+    common = {"dataset": {"name": name}, "protocol": {}, "method": method, "n_bits": n_bits, "params": params or {}}
+    scores = [{"precision": {"10": value + 0.1, "50": value, "100": value / 2}} for value in values]
+    return [common | more | {"seed": seed} | score for seed, score in enumerate(scores)]
+
+
+def test_means_of_more_splits_stay(script, records):
+    before = copy.deepcopy(records["retrieval"]["worm"])
+    script.take(records, cells("lsh", 421, [0.1, 0.2]))
+    assert records["retrieval"]["worm"] == before
+    script.take(records, cells("lsh", 421, [0.1, 0.2, 0.1, 0.2, 0.15, 0.15]))
+    assert records["retrieval"]["worm"]["lsh"][1] == [0.25, 0.15, 6]
+    script.take(records, cells("new", 843, [0.1, 0.2, 0.3, 0.4, 0.5]))
+    assert records["retrieval"]["worm"]["new"] == [[None, None, 0], [None, None, 0], [0.4, 0.3], [None, None, 0]]
+
+
+def test_whole_rankings_variants_and_causes_have_their_places(script, records):
+    script.take(records, cells("new", 421, [0.3], map=0.21, area=0.2))
+    assert records["whole"]["worm"]["new"] == {"421": [0.21, 0.2, 1]}
+    script.take(records, cells("new", 421, [0.3], params={"lam": 2.0}))
+    assert records["variants"]["worm"]["new lam=2.0"] == {"421": [0.4, 0.3, None, None, 1]}
+    script.take(records, cells("lsh", 99, [0.3], name="other"))
+    assert records["variants"]["other"]["lsh"] == {"99": [0.4, 0.3, None, None, 1]}
+    protocol = {"experiment": "causes", "training": 80}
+    script.take(records, cells("axes", 99, [0.3, 0.2], name="other", protocol=protocol))
+    assert records["causes"]["other"] == {"training": 80, "99": {"axes": [0.25, 2]}}
+    script.take(records, [cells("bad", 421, [0.3])[0] | {"error": "no memory"}])
+    assert "bad" not in records["retrieval"]["worm"]
+
+
+def test_records_are_written_as_they_stand(script, records, tmp_path, monkeypatch):
+    path = tmp_path / "results.json"
+    monkeypatch.setattr(script, "RECORDS", path)
+    script.write(records)
+    assert path.read_bytes() == (DOCS / "results.json").read_bytes()
