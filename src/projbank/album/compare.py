@@ -21,8 +21,8 @@ OVERLAP = 0.25
 """Share of the smaller photo that must be seen in both."""
 LEFT_OUT = 0.15
 """Share of the pixels that may be something else: a watermark, a date."""
-AGREEMENT = 0.9
-"""Correlation of the other pixels from which two photos show the same picture."""
+AGREEMENT, FEW_MATCHES, AGREEMENT_OF_FEW = 0.92, 20, 0.96
+"""Correlation of the other pixels from which two photos show the same picture: more is asked where matches are few."""
 PLAIN = 16
 """Width and height at which photos without key points are compared."""
 PLAIN_AGREEMENT = 0.98
@@ -66,11 +66,12 @@ def is_same_picture(one: Points, other: Points) -> bool:
     """
     if min(len(one.places), len(other.places)) < LEAST_MATCHES:
         return correlation(_plain(one.grey), _plain(other.grey)) >= PLAIN_AGREEMENT
-    movement = _movement(one, other)
+    movement, n_matches = _movement(one, other)
     if movement is None:
         return False
     seen = _seen_in_both(one.grey, other.grey, movement)
-    return seen is not None and correlation(*seen, left_out=LEFT_OUT) >= AGREEMENT
+    least = AGREEMENT if n_matches >= FEW_MATCHES else AGREEMENT_OF_FEW
+    return seen is not None and correlation(*seen, left_out=LEFT_OUT) >= least
 
 
 def correlation(one: NDArray[np.float32], other: NDArray[np.float32], left_out: float = 0.0) -> float:
@@ -87,8 +88,8 @@ def correlation(one: NDArray[np.float32], other: NDArray[np.float32], left_out: 
     return float(np.dot(a, b) / lengths)
 
 
-def _movement(one: Points, other: Points) -> NDArray[np.float64] | None:
-    """Similarity transform from the first photo to the second, (2, 3)."""
+def _movement(one: Points, other: Points) -> tuple[NDArray[np.float64] | None, int]:
+    """Similarity transform from the first photo to the second, (2, 3), and how many matches it fits."""
     import cv2
 
     closeness = one.descriptors.astype(np.float32) @ other.descriptors.T.astype(np.float32) / 512**2
@@ -98,14 +99,14 @@ def _movement(one: Points, other: Points) -> NDArray[np.float64] | None:
     closeness[rows, best] = -1
     kept = 1 - first < RATIO**2 * (1 - closeness.max(axis=1))
     if kept.sum() < LEAST_MATCHES:
-        return None
+        return None, 0
     movement, fits = cv2.estimateAffinePartial2D(
         one.places[kept], other.places[best[kept]], method=cv2.RANSAC, ransacReprojThreshold=TOLERANCE, maxIters=500
     )
     if movement is None or fits.sum() < LEAST_MATCHES:
-        return None
+        return None, 0
     scale = float(np.hypot(movement[0, 0], movement[1, 0]))
-    return np.asarray(movement) if SMALLEST <= scale <= LARGEST else None
+    return (np.asarray(movement) if SMALLEST <= scale <= LARGEST else None), int(fits.sum())
 
 
 def _seen_in_both(

@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from projbank.album.album import Album
 from projbank.album.compare import SIDE, Points, is_same_picture, points_of
+from projbank.album.learn import NAMES
 from projbank.album.look import LOOK_BITS, mirrored
 from projbank.album.store import Content, File
 from projbank.album.thumbs import photo_bytes
+from projbank.blas import blas_threads
 from projbank.features.media import MediaError
 from projbank.features.photos import read_photo
+from projbank.features.processes import one_opencv_thread
 from projbank.progress import progress
 from projbank.search import HammingIndex
 
@@ -23,7 +26,7 @@ SAME, NEAR, SIMILAR = "same", "near", "similar"
 KINDS = (SAME, NEAR, SIMILAR)
 LOOK_ALIKE = 64
 """Fingerprints that differ in so many of 256 comparisons, or fewer, may be of the same picture."""
-CODE_ALIKE = 0.34
+CODE_ALIKE = {"sift": 0.34, "net": 0.25}
 """Codes that differ in this share of their bits, or less, may be of the same picture."""
 NEIGHBOURS = 8
 """Candidates of each photo that are looked at."""
@@ -94,7 +97,11 @@ def _pairs(
     near: list[tuple[int, int]] = []
     found: set[tuple[int, int]] = set()
     candidates = sorted({(*pair, False) for pair in straight} | {(*pair, True) for pair in turned})
-    with progress("comparing pairs of photos", len(candidates), verbose) as advance:
+    with (
+        progress("comparing pairs of photos", len(candidates), verbose) as advance,
+        blas_threads(1),  # the products are small
+        one_opencv_thread(),
+    ):
         for one, other, mirror in candidates:
             if (one, other) not in found and points.agree(one, other, mirror):
                 near.append((one, other))
@@ -111,8 +118,9 @@ def _candidates(
     n_bits = codes.model.n_bits
     kept = np.isin(codes.ids, list(contents))
     ids, stored = codes.ids[kept], codes.index.codes[kept]
+    alike_from = CODE_ALIKE[NAMES[codes.model.describer]]
     by_code = _neighbours(ids, stored, stored, n_bits)
-    straight = {pair for pair, distance in by_code.items() if distance <= CODE_ALIKE * n_bits}
+    straight = {pair for pair, distance in by_code.items() if distance <= alike_from * n_bits}
     alike = {pair for pair, distance in by_code.items() if 1 - 2 * distance / n_bits >= similar_from}
     looked, looks = album.store.looks()
     kept = np.isin(looked, ids)
