@@ -129,3 +129,19 @@ def test_pictures_become_vectors(tmp_path):
     made = prepare(SetFiles(one.name, source=one.source, kind="vlad", components=2), tmp_path / "features", 1, 0)
     assert made.open().vectors.shape == (6, 2 * 128)
     assert made.source is None
+
+
+@pytest.mark.parametrize("descriptor", ["dense-sift", "sift"])
+def test_descriptor_and_power_of_pictures_may_be_chosen(tmp_path, descriptor):
+    root = picture_folder(tmp_path / "photos", 2, 3)
+    lines = [f'[{name}]\nsource = "photos"\nkind = "vlad"\ncomponents = 2\n' for name in ("powered", "plain")]
+    words = f'descriptor = "{descriptor}"\n'
+    (tmp_path / "sets.toml").write_text(lines[0] + words + lines[1] + words + "alpha = 1.0\n")
+    assert root.is_dir()
+    powered, plain = (
+        np.asarray(prepare(one, tmp_path / "features", 1, 0).open().vectors)
+        for one in read_sets([tmp_path / "sets.toml"])
+    )
+    squares = np.sign(powered) * powered**2  # what was powered is the square root of what was not, up to its length
+    lengths = np.linalg.norm(squares, axis=1, keepdims=True)
+    np.testing.assert_allclose(plain, squares / np.where(lengths > 0, lengths, 1), atol=1e-5)
