@@ -28,6 +28,7 @@ from projbank.params import check_choice, check_int
 from projbank.progress import say
 from projbank.rows.source import ArrayRows, RowSource, as_rows, foreign_rows
 from projbank.rows.sparse import checked
+from projbank.rows.views import ChosenRows
 from projbank.threads import thread_count
 
 INITS = ("leading", "equal", "random")
@@ -251,13 +252,19 @@ class ModelCoder(RowCoder):
     comparable_: tuple[str, ...]
     """Identities of earlier banks whose codes may be compared with those of this one (`fit` with `keep_codes`)."""
     kept_: Kept | None
-    reference_: Reference | None
-    """Codes of vectors that the bank was not learnt from, where the learner held some back."""
+    reference_: Reference
+    """What codes of vectors that the bank was not learnt from are like."""
     grouping: str | ArrayLike
     n_assign: int | str
 
     def fit(
-        self, X: Any, y: ArrayLike | None = None, *, start: ModelCoder | None = None, keep_codes: bool = False
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        start: ModelCoder | None = None,
+        keep_codes: bool = False,
+        set_aside: int = 0,
     ) -> Self:
         """Learn from X, anew or on from a bank that exists.
 
@@ -270,6 +277,9 @@ class ModelCoder(RowCoder):
         keep_codes : bool
             Change so little that codes of `start` and of this estimator can be compared with each other; `kept_` says
             how they go together. Otherwise all has to be coded again.
+        set_aside : int
+            Rows, drawn at random, that are not learnt from. What their codes are like is kept, to see later whether
+            data drift (`projbank.check`); so it is of rows that a learner does not draw.
 
         Returns
         -------
@@ -277,7 +287,8 @@ class ModelCoder(RowCoder):
         """
         if keep_codes and start is None:
             raise ValueError("keep_codes is for learning on from a bank: give start, too.")
-        return self._fit(X, start=start, keep_codes=keep_codes)
+        check_int(self, "set_aside", set_aside, 0)
+        return self._fit(X, start=start, keep_codes=keep_codes, set_aside=set_aside)
 
     def query_values(self, X: Any) -> NDArray[np.float32]:
         """Queries for an asymmetric search, (n, n_bits) float32: ``index.search(bank.query_values(queries), k=100)``.
@@ -307,8 +318,20 @@ class ModelCoder(RowCoder):
             check_int(self, "n_assign", self.n_assign, 1)
 
     def _learn(
-        self, rows: RowSource, n_bits: int, seed: int, start: ModelCoder | None = None, keep_codes: bool = False
+        self,
+        rows: RowSource,
+        n_bits: int,
+        seed: int,
+        start: ModelCoder | None = None,
+        keep_codes: bool = False,
+        set_aside: int = 0,
     ) -> None:
+        everything, learnt = rows, np.arange(rows.shape[0])
+        if set_aside:
+            if rows.shape[0] - set_aside < 2:
+                raise ValueError(f"set_aside must leave 2 rows to learn from. Got {set_aside} of {rows.shape[0]} rows.")
+            learnt = np.setdiff1d(learnt, rows.sample(set_aside, seed))
+            rows = ChosenRows(rows, learnt)
         learner, run = self._place.learner_class().of(self.get_params(deep=False)), self._run(seed)
         self.comparable_, self.kept_ = (), None
         if start is None:
@@ -320,8 +343,8 @@ class ModelCoder(RowCoder):
                 model, self.kept_ = keep_comparable(rows, old, model, run)
                 self.comparable_ = (start.identity(), *getattr(start, "comparable_", ()))
             self._adopt(model)
-        unseen = learner.held_back(rows, run)
-        self.reference_ = Reference.of(self, rows, unseen) if len(unseen) else None
+        learnt = np.delete(learnt, learner.undrawn(rows, run))
+        self.reference_ = Reference.beside(self, everything, learnt)
         if len(self.loss_curve_):
             say(f"loss: {_sample(self.loss_curve_)}", self.verbose)
 

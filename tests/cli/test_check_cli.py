@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from projbank import ProjectionBank, check
+from projbank import ProjectionBank, check, load
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def files(tmp_path, monkeypatch):
     np.save("x.npy", X[:240])
     np.save("new.npy", X[240:])
     np.save("y.npy", np.arange(240) % 5)
-    ProjectionBank(32, n_neighbors=20, max_iter=3, solver="joint").fit(X[:220]).save("b.safetensors")
+    ProjectionBank(32, n_neighbors=20, max_iter=3, solver="joint").fit(X[:220], set_aside=40).save("b.safetensors")
     return X
 
 
@@ -46,9 +46,29 @@ def test_new_vectors_like_the_old_ones(files, projbank):
     code, out, _ = projbank("check", "b.safetensors", "x.npy", "--new", "new.npy", "--json")
     assert code == 0
     drift = json.loads(out)["drift"]
-    assert (drift["n_reference"], drift["n_new"]) == (22, 60)
+    assert (drift["n_reference"], drift["n_new"]) == (40, 60)
     np.save("far.npy", files[240:] + 3)
     assert json.loads(projbank("check", "b.safetensors", "x.npy", "--new", "far.npy", "--json")[1])["drift"]["alarm"]
+
+
+def test_fit_sets_aside_and_learns_on(files, projbank):
+    words = ["--bits", "16", "--solver", "joint", "--set-aside", "30", "--max-iter", "3", "-o", "m.safetensors"]
+    assert projbank("fit", "x.npy", *words)[0] == 0
+    assert len(load("m.safetensors").reference_) == 30
+    code, out, _ = projbank("fit", "x.npy", "--from", "m.safetensors", "-o", "anew.safetensors")
+    assert code == 0
+    assert "not comparable with its codes: code anew with projbank recode" in out
+    code, out, _ = projbank("fit", "x.npy", "--from", "m.safetensors", "--keep-codes", "-o", "kept.safetensors")
+    assert code == 0
+    assert "codes of m.safetensors stay comparable" in out
+    kept = load("kept.safetensors")
+    assert kept.comparable_ == (load("m.safetensors").identity(),)
+    assert (kept.solver, kept.n_bits_, kept.max_iter) == ("joint", 16, 3)
+    assert projbank("encode", "m.safetensors", "x.npy", "-o", "c.npy")[0] == 0
+    assert projbank("check", "kept.safetensors", "x.npy", "--codes", "c.npy")[0] == 0
+    assert projbank("check", "anew.safetensors", "x.npy", "--codes", "c.npy")[0] == 2
+    assert "give --from" in projbank("fit", "x.npy", "--keep-codes", "-o", "z.safetensors")[2]
+    assert "n_bits=8" in projbank("fit", "x.npy", "--from", "m.safetensors", "--bits", "8", "-o", "z.safetensors")[2]
 
 
 @pytest.mark.parametrize(

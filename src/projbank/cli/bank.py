@@ -120,6 +120,16 @@ def fit(
     components: Components = None,
     sample: Sample = 2000,
     on_error: Unreadable = OnError.fail,
+    start: Annotated[
+        Path | None,
+        typer.Option("--from", help="Learn on from this bank, in a fraction of the time; its parameters hold."),
+    ] = None,
+    keep_codes: Annotated[
+        bool, typer.Option("--keep-codes", help="With --from: change so little that its codes stay comparable.")
+    ] = False,
+    set_aside: Annotated[
+        int, typer.Option(help="Vectors not to learn from; what their codes are like is kept, to see drift later.")
+    ] = 0,
     seed: Annotated[int, typer.Option(help="Seed: same seed and data give the same bits.")] = 0,
     force: Force = False,
     dataset: Dataset = None,
@@ -163,13 +173,16 @@ def fit(
         "--sigma-factor": ("sigma_factor", sigma_factor),
         "--landmarks": ("n_landmarks", landmarks),
     }
-    bank = _build(kernel, always, where_given)
+    if keep_codes and start is None:
+        raise ValueError("--keep-codes is for learning on from a bank: give --from, too.")
+    old = None if start is None else _start(start, vectors)
+    bank = _build(kernel, always, where_given) if old is None else _like(old, always, where_given)
     grid = _grid(tune or [])
     if labels is not None and not grid:
         raise ValueError("--labels is for --tune only: learning uses no labels.")
     reading = Reading(dataset, layer, from_obsm, normalize)
     choices = {"descriptor": descriptor, "kind": kind, "components": components}
-    sources = (vectors, labels, grouping)
+    sources = (vectors, labels, grouping, start)
     with output_file(output, "model", sources, force) as temporary:  # what can't be written is told before the work
         if is_media(vectors):
             describer, X = described_sample(vectors, choices, sample, on_error, seed, jobs, bank.verbose)
@@ -179,7 +192,7 @@ def fit(
             reading.warn_of_counts(vectors, X)
         if grid:
             bank.set_params(**_tuned(bank, X, grid, labels, tune_k, seed))
-        bank.fit(X)
+        bank.fit(X, start=old, keep_codes=keep_codes, set_aside=set_aside)
         if describer is None:
             bank.trained_on_ = reading.made_by(vectors, X)
             bank.save(temporary)
@@ -189,6 +202,8 @@ def fit(
     print(
         f"{output}: {bank.n_features_in_} dimensions to {bank.n_bits_} bits, groups of {sizes.min()} to {sizes.max()}"
     )
+    if old is not None:
+        print(_told(bank.kept_, start))
 
 
 def _bits(text: str) -> int | str:
@@ -222,6 +237,43 @@ def _build(kernel: Kernel | None, always: dict[str, Any], where_given: dict[str,
             )
         bank.set_params(**{name: value})
     return bank
+
+
+def _start(path: Path, vectors: Path) -> Any:
+    """Bank to learn on from, and a check that its training vectors were described as these are."""
+    from projbank.features.listing import is_media
+    from projbank.models.file import load
+
+    if is_media(vectors):
+        raise ValueError(f"--from is for vectors. Got {vectors}: describe it first, with the codebook of {path}.")
+    loaded = load(path)
+    bank = getattr(loaded, "bank", loaded)
+    check_described_alike(vectors, path, bank)
+    return bank
+
+
+def _like(old: Any, always: dict[str, Any], where_given: dict[str, tuple[str, Any]]) -> Any:
+    """An unfitted bank with the parameters of another, but for what is given."""
+    from sklearn.base import clone
+
+    bank, known = clone(old), old.get_params()
+    for option, (name, value) in where_given.items():
+        if value is not None and name not in known:
+            raise ValueError(f"{option} is not for a {type(old).__name__}.")
+    given = {name: value for name, value in where_given.values() if value is not None}
+    again = {name: always[name] for name in ("n_bits", "random_state", "n_jobs", "verbose")}
+    return bank.set_params(**again, **given)
+
+
+def _told(kept: Any, start: Path | None) -> str:
+    """What a renewal means for codes that exist."""
+    if kept is None:
+        return f"codes of {start} are not comparable with its codes: code anew with projbank recode"
+    return (
+        f"codes of {start} stay comparable: {kept.flipped:.1%} of the bits differ; recall@10 of the floats "
+        f"{kept.recall['old']:.3f} with old codes, {kept.recall['across']:.3f} with old and new, "
+        f"{kept.recall['new']:.3f} with new ones"
+    )
 
 
 def _grid(words: list[str]) -> dict[str, list[Any]]:

@@ -101,10 +101,6 @@ class JointLearner(FromParameters):
         )
         return Bank(labels, np.divide(weights, scale, dtype=np.float32), biases, curve, bends=True)
 
-    def held_back(self, rows: RowSource, run: Run) -> NDArray[np.int64]:
-        """Ascending ids of the rows that only judge."""
-        return hold_back(rows.shape[0], run.seed)[0]
-
     def _learn_on(self, start: Bank, rows: RowSource, target: SimilarityTarget, scale: Any, run: Run) -> Bank:
         """Learn on from a bank: its weights begin at the size that those of a new bank have.
 

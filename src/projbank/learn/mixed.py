@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from projbank.learn.descent import descend, hold_back
+from projbank.learn.descent import descend
 from projbank.learn.graph import WalkTarget, neighbor_walk
 from projbank.learn.loss import NOISE
 from projbank.learn.random import RandomLearner
@@ -46,10 +46,12 @@ _NEIGHBORS, _NEIGHBOR_SHARE, _FEWEST_NEIGHBORS = 30, 20, 5
 _BITS = 512
 """Bits that are learnt; others are mixtures of them."""
 _BATCH = 512
-_RATES, _RATES_ON = (0.06, 0.02), (0.06, 0.02)
+_RATES, _RATES_ON = (0.06, 0.02), (0.15, 0.04)
 """Steps of Adam: the second when held-back vectors gain no more; and those of a bank that learns on."""
-_MOST_ON = 70
-"""Iterations at most of a bank that learns on."""
+_MOST_ON, _BATCH_ON = 6, 256
+"""Iterations at most of a bank that learns on, and rows of its mini-batches."""
+_RIDGE = 1e-4
+"""Share by which squares grow, so that components that sums of few rows do not have do no harm."""
 _DROP = 0.3
 """Share of the sums that a mini-batch lacks."""
 _SAMPLE = 4096
@@ -65,7 +67,7 @@ Ids = NDArray[np.int64]
 class MixedLearner(FromParameters):
     """Learns a head on the sums of a random bank; parameters as those of `ProjectionBank`.
 
-    Learning on keeps the bank and begins with the head of the start.
+    Learning on keeps the bank and begins with the bits of the start.
     """
 
     renews: ClassVar[bool] = True
@@ -98,11 +100,11 @@ class MixedLearner(FromParameters):
         walk = neighbor_walk(compared, self._neighbors(n_rows), n_threads=run.n_threads, verbose=run.verbose)
         rank = min(n_rows, bank.n_bits, chosen(self.rank, RANK))
         rng = np.random.default_rng([run.seed, 2])
-        if start is None:
-            inner = principal_components(sums, rank, rng, run.n_threads)
-            head = Head(inner, min(n_bits, _BITS), rng, run.n_threads)
-        else:
-            head = Head.of(start, min(n_bits, _BITS), run.n_threads)
+        n_learnt = min(n_bits, _BITS)
+        inner = start.inner if start and run.keep else principal_components(sums, rank, rng, run.n_threads)
+        head = Head(inner, n_learnt, rng, run.n_threads)
+        if start is not None:
+            head.follow(start, sums)
         curve = descend(
             ArrayRows(sums),
             head,
@@ -111,7 +113,7 @@ class MixedLearner(FromParameters):
             self.max_iter if start is None else min(self.max_iter, _MOST_ON),
             run.seed,
             rng,
-            batch=_BATCH,
+            batch=_BATCH if start is None else _BATCH_ON,
             noise=chosen(self.noise, NOISE),
             drop=_DROP,
             n_threads=run.n_threads,
@@ -124,10 +126,10 @@ class MixedLearner(FromParameters):
         weights, centers = bank.weights * unit, bank.biases * unit
         return HeadedBank(bank.labels, weights, centers, head.inner.copy(), outer, -offsets, curve)
 
-    def held_back(self, rows: RowSource, run: Run) -> Ids:
-        """Ascending ids of the rows that only judge, and of those that were not drawn."""
+    def undrawn(self, rows: RowSource, run: Run) -> Ids:
+        """Ascending ids of the rows that were not drawn to learn from."""
         drawn = rows.sample(chosen(self.train_size, TRAIN_SIZE), run.seed)
-        return np.setdiff1d(np.arange(rows.shape[0]), drawn[hold_back(len(drawn), run.seed)[1]])
+        return np.setdiff1d(np.arange(rows.shape[0]), drawn)
 
     def _draw_bank(self, rows: RowSource, run: Run) -> Bank:
         """Groups of dimensions, random signs, thresholds at the mean."""
@@ -171,14 +173,21 @@ class Head:
         self._n_threads = n_threads
         self._sums = self._middle = np.empty((0, 0), np.float32)
 
-    @classmethod
-    def of(cls, start: HeadedBank, n_bits: int, n_threads: int) -> Head:
-        """Go on from the first bits of a bank, with weights as large as those of a new head."""
-        head = cls(start.inner, n_bits, np.random.default_rng(0), n_threads)
-        head.outer[:], head.offsets[:] = start.outer[:, :n_bits], -start.biases[:n_bits]
-        sizes = np.sqrt(np.mean(head.outer**2, axis=0))
-        head.divide_margins(np.where(sizes > 0, sizes, 1))
-        return head
+    def follow(self, start: HeadedBank, sums: Floats) -> None:
+        """Begin with the bits of a bank, as well as A can tell them, and with weights as large as those of a new head.
+
+        With the bank's own A they are its bits; on components of new sums learning goes on much faster.
+        """
+        outer = start.outer[:, : len(self.offsets)]
+        if not np.array_equal(self.inner, start.inner):
+            margins = product(product(sums, start.inner, self._n_threads), outer, self._n_threads)
+            components = product(sums, self.inner, self._n_threads)
+            squares = product(components.T, components, self._n_threads).astype(np.float64)
+            squares[np.diag_indices_from(squares)] *= 1 + _RIDGE
+            outer = np.linalg.solve(squares, product(components.T, margins, self._n_threads))
+        self.outer[:], self.offsets[:] = outer, -start.biases[: len(self.offsets)]
+        sizes = np.sqrt(np.mean(self.outer**2, axis=0))
+        self.divide_margins(np.where(sizes > 0, sizes, 1))
 
     def state(self) -> tuple[Floats, Floats]:
         """What is learnt, to come back to."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.bits import pack, unpack
+from projbank.bits import code_bytes, pack, unpack
+from projbank.integrity import checksum
 from projbank.rows.source import RowSource
 from projbank.threads import split_rows
 
@@ -18,6 +19,8 @@ FEWEST = 20
 GROUP = 128
 """Recall is taken among so many vectors, so that it means the same for any number of them."""
 NEAREST = 10
+_REMEMBERED = 256
+"""Vectors learnt from whose checksums are kept."""
 
 Floats = NDArray[np.float32]
 
@@ -27,12 +30,14 @@ class Reference:
     """Codes of some vectors, how sure their bits are, and how well each finds its neighbours.
 
     codes (n, ceil(n_bits / 8)) uint8; certainty (n,) float32: mean logarithm of a vector's absolute margins; recall
-    (n,) float32: share of a vector's ten nearest among 128 vectors that its code finds, NaN where there are too few.
+    (n,) float32: share of a vector's ten nearest among 128 vectors that its code finds, NaN where there are too few;
+    learnt (k,) uint64: checksums of some vectors that the bank was learnt from, which belong to no reference.
     """
 
     codes: NDArray[np.uint8]
     certainty: Floats
     recall: Floats
+    learnt: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
 
     @classmethod
     def of(cls, bank: Any, rows: RowSource, ids: NDArray[np.int64]) -> Self:
@@ -41,7 +46,7 @@ class Reference:
         ids = np.sort(rng.permutation(ids)[:MOST])
         recall = np.full(len(ids), np.nan, np.float32)
         n_bits = int(bank.n_bits_)
-        codes, certainty = np.empty((len(ids), -(-n_bits // 8)), np.uint8), np.empty(len(ids), np.float32)
+        codes, certainty = np.empty((len(ids), code_bytes(n_bits)), np.uint8), np.empty(len(ids), np.float32)
         order = rng.permutation(len(ids))
         for start, stop in split_rows(len(ids), GROUP):
             places = np.sort(order[start:stop])
@@ -55,21 +60,36 @@ class Reference:
         return cls(codes, certainty, recall)
 
     @classmethod
-    def of_arrays(cls, codes: NDArray[Any], values: NDArray[Any], n_bits: int) -> Self:
+    def beside(cls, bank: Any, rows: RowSource, learnt: NDArray[np.int64]) -> Self:
+        """Look at the rows that are not among the ascending ids of those that a bank was learnt from."""
+        found = cls.of(bank, rows, np.setdiff1d(np.arange(rows.shape[0]), learnt))
+        some = np.sort(np.random.default_rng(len(learnt)).permutation(learnt)[:_REMEMBERED])
+        return replace(found, learnt=keys(rows, some))
+
+    @classmethod
+    def of_arrays(cls, codes: NDArray[Any], values: NDArray[Any], learnt: NDArray[Any], n_bits: int) -> Self:
         """Check the arrays of a file; ValueError where they do not fit each other or the bank."""
-        if codes.dtype != np.uint8 or codes.shape != (len(values), -(-n_bits // 8)) or values.shape[1:] != (2,):
-            raise ValueError(f"its reference has the wrong shape: {codes.dtype} {codes.shape}, {values.shape}")
-        if values.dtype != np.float32 or not np.isfinite(values[:, 0]).all():
-            raise ValueError("its reference holds NaN, or numbers of the wrong type")
-        return cls(codes, values[:, 0], values[:, 1])
+        kinds = [str(array.dtype) for array in (codes, values, learnt)]
+        if kinds != ["uint8", "float32", "uint64"]:
+            raise ValueError(f"its reference has the wrong types: {', '.join(kinds)}")
+        if codes.shape != (len(values), code_bytes(n_bits)) or values.shape[1:] != (2,) or learnt.ndim != 1:
+            raise ValueError(f"its reference has the wrong shapes: {codes.shape}, {values.shape}, {learnt.shape}")
+        if not np.isfinite(values[:, 0]).all():
+            raise ValueError("its reference holds NaN or infinity")
+        return cls(codes, values[:, 0], values[:, 1], learnt)
 
     @property
-    def arrays(self) -> tuple[NDArray[np.uint8], Floats]:
-        """Codes, and certainty beside recall, as a file keeps them."""
-        return self.codes, np.stack([self.certainty, self.recall], axis=1)
+    def arrays(self) -> tuple[NDArray[np.uint8], Floats, NDArray[np.uint64]]:
+        """Codes, certainty beside recall, and checksums, as a file keeps them."""
+        return self.codes, np.stack([self.certainty, self.recall], axis=1), self.learnt
 
     def __len__(self) -> int:
         return len(self.codes)
+
+
+def keys(rows: RowSource, ids: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Checksums of the rows of the given ascending ids."""
+    return np.array([int(checksum(rows.read(ids[i : i + 1])), 16) for i in range(len(ids))], np.uint64)
 
 
 def _recall(vectors: Floats, codes: NDArray[np.uint8], n_bits: int) -> Floats:

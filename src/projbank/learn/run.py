@@ -57,8 +57,8 @@ class FromParameters:
         """Take what is wanted from all parameters of an estimator."""
         return cls(**{field.name: params[field.name] for field in fields(cls)})  # type: ignore[arg-type]
 
-    def held_back(self, rows: RowSource, run: Run) -> NDArray[np.int64]:
-        """Ascending ids of the rows that weights are not learnt from in this run; none by default."""
+    def undrawn(self, rows: RowSource, run: Run) -> NDArray[np.int64]:
+        """Ascending ids of the rows that the learner never looks at in this run; none by default."""
         return np.empty(0, np.int64)
 
 

@@ -57,7 +57,7 @@ CLASSES = {
 }
 """Every class that `load` knows, and the module it lives in."""
 CODEBOOKS = ("FeatureExtractor", "FisherVector", "VLAD")
-_REFERENCE = ("reference.codes", "reference.values")
+_REFERENCE = ("reference.codes", "reference.values", "reference.learnt")
 """Arrays that tell what codes of other vectors look like (`projbank.learn.reference`); nothing depends on them."""
 _COURSE = ("loss_curve_",)
 """Arrays that tell how learning went; nothing depends on them."""
@@ -127,8 +127,9 @@ class ModelFile:
         if len(reference) == len(_REFERENCE):
             from projbank.learn.reference import Reference
 
-            codes, values = (reference[name] for name in _REFERENCE)
-            estimator.reference_ = Reference.of_arrays(codes, values, estimator.n_bits_)  # type: ignore[attr-defined]
+            codes, values, learnt = (reference[name] for name in _REFERENCE)
+            known = Reference.of_arrays(codes, values, learnt, estimator.n_bits_)  # type: ignore[attr-defined]
+            estimator.reference_ = known  # type: ignore[attr-defined]
         return estimator
 
     def _check_loaded(self) -> None:

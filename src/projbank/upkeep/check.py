@@ -68,7 +68,7 @@ def check(
         New vectors: whether they differ from those that the bank was learnt from, and what that costs.
     reference : (n, D), optional
         Vectors that the bank was *not* learnt from, but that come from where its training vectors came from; for `new`.
-        By default what the bank kept of those that its learner held back.
+        By default what the bank kept of rows that were set aside, or not drawn, when it was learnt.
     n_queries : vectors that search
     metric : "l2" or "cosine"
         What nearness of floats means.

@@ -1,7 +1,8 @@
 """Drift: whether new vectors differ from those that a bank was learnt from, and what that costs.
 
-Codes and margins of the new vectors are compared with those of vectors from the time of learning that the learner held
-back (`projbank.learn.reference`). If both come from the same source, any split of them into old and new is as likely as
+Codes and margins of the new vectors are compared with those of vectors from the time of learning that the bank was not
+learnt from (`projbank.learn.reference`): those that it was learnt from, and those that a learner holds back to judge,
+would look unlike any others. If both come from the same source, any split of them into old and new is as likely as
 the one that came, so the share of random splits that differ as much is a p-value: an alarm below 1 % is false in 1 % of
 all cases, whatever the data are. Two differences count, of which the more telling decides:
 
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.bits import unpack
-from projbank.learn.reference import FEWEST, GROUP, NEAREST, Reference
+from projbank.learn.reference import FEWEST, GROUP, NEAREST, Reference, keys
 from projbank.rows.source import RowSource, as_rows
 from projbank.upkeep.truth import Estimate
 
@@ -101,17 +102,23 @@ def check_drift(bank: Any, new: RowSource, reference: Any = None, *, level: floa
     """
     if new.shape[1] != bank.n_features_in_:
         raise ValueError(f"new must have {bank.n_features_in_} dimensions, as the bank. Got {new.shape[1]}.")
+    kept: Reference | None = getattr(bank, "reference_", None)
     if reference is None:
-        old: Reference | None = getattr(bank, "reference_", None)
-        if old is None:
+        if kept is None or not len(kept):
             raise ValueError(
-                "reference must be given: the bank kept nothing of vectors that it did not learn from (its learner "
-                "holds none back, it was learnt from few, or by an earlier version)."
+                "reference must be given: the bank was learnt from all vectors that it saw. Give others of that time, "
+                "or learn with set_aside (projbank fit --set-aside 500)."
             )
+        old = kept
     else:
         known = as_rows(reference)
         if known.shape[1] != bank.n_features_in_:
             raise ValueError(f"reference must have {bank.n_features_in_} dimensions. Got {known.shape[1]}.")
+        n_learnt = 0 if kept is None else int(np.isin(keys(known, np.arange(known.shape[0])), kept.learnt).sum())
+        if n_learnt:
+            raise ValueError(
+                f"reference must be vectors that the bank was not learnt from. Got at least {n_learnt} that it was."
+            )
         old = Reference.of(bank, known, np.arange(known.shape[0]))
     if min(len(old), new.shape[0]) < FEWEST:
         raise ValueError(f"new and reference must be at least {FEWEST} vectors. Got {new.shape[0]} and {len(old)}.")
@@ -127,11 +134,8 @@ def compare(old: Reference, new: Reference, n_bits: int, *, level: float = LEVEL
         np.searchsorted(np.sort(certainty), certainty) + np.searchsorted(np.sort(certainty), certainty, "right")
     ) / 2
     n, n_new = len(signs), len(new)
-    is_new = np.zeros((_SPLITS + 1, n), np.float32)
-    is_new[0, len(old) :] = 1
-    rng = np.random.default_rng(seed)
-    for split in is_new[1:]:
-        split[rng.permutation(n)[:n_new]] = 1
+    is_new = np.repeat((np.arange(n) >= len(old))[None].astype(np.float32), _SPLITS + 1, axis=0)
+    np.random.default_rng(seed).permuted(is_new[1:], axis=1, out=is_new[1:])
     energy = _energies(distances, is_new)
     shifts = is_new @ (ranks - ranks.mean()).astype(np.float32) / n_new
     chances = np.minimum(_upper_shares(energy), _upper_shares(np.abs(shifts)))
