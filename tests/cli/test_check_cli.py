@@ -62,7 +62,9 @@ def test_fit_sets_aside_and_learns_on(files, projbank):
     assert code == 0
     assert "codes of m.safetensors stay comparable" in out
     kept = load("kept.safetensors")
+    np.save("narrow.npy", files[:, :90])
     assert kept.comparable_ == (load("m.safetensors").identity(),)
+    assert "expects 96" in projbank("fit", "narrow.npy", "--from", "m.safetensors", "-o", "z.safetensors")[2]
     assert (kept.solver, kept.n_bits_, kept.max_iter) == ("joint", 16, 3)
     assert projbank("encode", "m.safetensors", "x.npy", "-o", "c.npy")[0] == 0
     assert projbank("check", "kept.safetensors", "x.npy", "--codes", "c.npy")[0] == 0

@@ -190,6 +190,8 @@ def fit(
             refuse_choices(vectors, choices)
             describer, X = None, reading.open(vectors)
             reading.warn_of_counts(vectors, X)
+        if start is not None:
+            reading.check(vectors, X, start, old)
         if grid:
             bank.set_params(**_tuned(bank, X, grid, labels, tune_k, seed))
         bank.fit(X, start=old, keep_codes=keep_codes, set_aside=set_aside)
@@ -240,16 +242,14 @@ def _build(kernel: Kernel | None, always: dict[str, Any], where_given: dict[str,
 
 
 def _start(path: Path, vectors: Path) -> Any:
-    """Bank to learn on from, and a check that its training vectors were described as these are."""
+    """Bank to learn on from."""
     from projbank.features.listing import is_media
     from projbank.models.file import load
 
     if is_media(vectors):
         raise ValueError(f"--from is for vectors. Got {vectors}: describe it first, with the codebook of {path}.")
     loaded = load(path)
-    bank = getattr(loaded, "bank", loaded)
-    check_described_alike(vectors, path, bank)
-    return bank
+    return getattr(loaded, "bank", loaded)
 
 
 def _like(old: Any, always: dict[str, Any], where_given: dict[str, tuple[str, Any]]) -> Any:

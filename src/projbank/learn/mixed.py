@@ -51,7 +51,7 @@ _RATES, _RATES_ON = (0.06, 0.02), (0.15, 0.04)
 _MOST_ON, _BATCH_ON = 6, 256
 """Iterations at most of a bank that learns on, and rows of its mini-batches."""
 _RIDGE = 1e-4
-"""Share by which squares grow, so that components that sums of few rows do not have do no harm."""
+"""Share of the mean square that is added to each, so that components which new rows lack do no harm."""
 _DROP = 0.3
 """Share of the sums that a mini-batch lacks."""
 _SAMPLE = 4096
@@ -183,7 +183,7 @@ class Head:
             margins = product(product(sums, start.inner, self._n_threads), outer, self._n_threads)
             components = product(sums, self.inner, self._n_threads)
             squares = product(components.T, components, self._n_threads).astype(np.float64)
-            squares[np.diag_indices_from(squares)] *= 1 + _RIDGE
+            squares[np.diag_indices_from(squares)] += max(_RIDGE * float(np.mean(np.diag(squares))), 1e-12)
             outer = np.linalg.solve(squares, product(components.T, margins, self._n_threads))
         self.outer[:], self.offsets[:] = outer, -start.biases[: len(self.offsets)]
         sizes = np.sqrt(np.mean(self.outer**2, axis=0))
