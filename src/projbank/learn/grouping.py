@@ -124,11 +124,11 @@ def group_dimensions(
         return np.arange(n_features, dtype=np.int32)
     else:
         points = sketch_dimensions(rows, rng, n_threads=n_threads)
-        label = equal_labels if grouping == "kmeans-equal" else kmeans_labels
-        labels = label(
+        labels = kmeans_labels(
             points,
             n_bits,
             rng,
+            equal=grouping == "kmeans-equal",
             n_assign=n_assign,
             n_iter=kmeans_iter,
             n_threads=n_threads,
@@ -222,6 +222,7 @@ def kmeans_labels(
     n_groups: int,
     rng: np.random.Generator,
     *,
+    equal: bool = False,
     n_assign: int = 1,
     n_iter: int = 20,
     n_threads: int = 1,
@@ -229,41 +230,32 @@ def kmeans_labels(
 ) -> NDArray[np.int32]:
     """Nearest `n_assign` centres of each row of `points`, (n_assign, n), by FAISS's k-means from randomly drawn rows.
 
-    Where there are at least as many groups as points, the points themselves are the centres. Empty groups are filled.
+    Where there are at least as many groups as points, the points themselves are the centres. Empty groups are filled;
+    with `equal` all groups have the same size, up to one place.
     """
     import faiss
 
-    centers = _centers(points, n_groups, rng, n_iter, n_threads, verbose)
+    if n_groups >= len(points):
+        centers = points
+    else:
+        seed = int(rng.integers(1, 2**31))
+        centers = kmeans(points, n_groups, seed, n_iter, n_jobs=n_threads, verbose=verbose >= 2)
+    if equal:
+        return _equal_labels(points, centers, n_groups, n_assign, rng, n_threads)
     with faiss_threads(n_threads):
         _, nearest = faiss.knn(points, centers, n_assign)
     return fill_empty_groups(np.ascontiguousarray(nearest.T, np.int32), n_groups, points)
 
 
-def _centers(
-    points: Floats, n_groups: int, rng: np.random.Generator, n_iter: int, n_threads: int, verbose: int
-) -> Floats:
-    if n_groups >= len(points):
-        return points
-    return kmeans(points, n_groups, int(rng.integers(1, 2**31)), n_iter, n_jobs=n_threads, verbose=verbose >= 2)
-
-
-def equal_labels(
-    points: Floats,
-    n_groups: int,
-    rng: np.random.Generator,
-    *,
-    n_assign: int = 1,
-    n_iter: int = 20,
-    n_threads: int = 1,
-    verbose: int = 0,
+def _equal_labels(
+    points: Floats, centers: Floats, n_groups: int, n_assign: int, rng: np.random.Generator, n_threads: int
 ) -> NDArray[np.int32]:
-    """K-means with groups of equal size, up to one place, (n_assign, n).
+    """Groups of equal size around centres, up to one place, (n_assign, n).
 
-    From the centres of k-means: a point asks the nearest centres that have room, and a centre takes the nearest points
-    that ask. Then centres move to the means of their groups, which are filled again, a few times.
+    A point asks the nearest centres that have room, and a centre takes the nearest points that ask. Then centres move
+    to the means of their groups, which are filled again, a few times.
     """
     n = len(points)
-    centers = _centers(points, n_groups, rng, n_iter, n_threads, verbose)
     places = (np.arange(n_assign * n).reshape(n_assign, n) % n_groups).astype(np.int32)
     rooms = [np.bincount(plane, minlength=n_groups) for plane in places]
     labels = np.empty((0, n), np.int32)
