@@ -24,7 +24,7 @@ from projbank.learn.renewal import Kept, keep_comparable, start_model
 from projbank.learn.run import Run
 from projbank.models.file import ModelFile
 from projbank.models.model import Model
-from projbank.params import check_choice, check_int
+from projbank.params import check_choice, check_int, check_labels
 from projbank.progress import say
 from projbank.rows.source import ArrayRows, RowSource, as_rows, foreign_rows
 from projbank.rows.sparse import checked
@@ -271,7 +271,8 @@ class ModelCoder(RowCoder):
         Parameters
         ----------
         X : (n, D) array, memory map, scipy.sparse matrix or h5py data set, read in blocks
-        y : ignored
+        y : (n,) array of int, bool or str, optional
+            Labels of the rows, -1 where unknown: the mixed solver learns from them; others leave them alone.
         start : fitted estimator of the same solver, optional
             Learning goes on from its weights and groups, in a fraction of the time; `n_bits` is that of `start`.
         keep_codes : bool
@@ -288,7 +289,7 @@ class ModelCoder(RowCoder):
         if keep_codes and start is None:
             raise ValueError("keep_codes is for learning on from a bank: give start, too.")
         check_int(self, "set_aside", set_aside, 0)
-        return self._fit(X, start=start, keep_codes=keep_codes, set_aside=set_aside)
+        return self._fit(X, y=y, start=start, keep_codes=keep_codes, set_aside=set_aside)
 
     def query_values(self, X: Any) -> NDArray[np.float32]:
         """Queries for an asymmetric search, (n, n_bits) float32: ``index.search(bank.query_values(queries), k=100)``.
@@ -322,6 +323,7 @@ class ModelCoder(RowCoder):
         rows: RowSource,
         n_bits: int,
         seed: int,
+        y: ArrayLike | None = None,
         start: ModelCoder | None = None,
         keep_codes: bool = False,
         set_aside: int = 0,
@@ -333,6 +335,8 @@ class ModelCoder(RowCoder):
             learnt = np.setdiff1d(learnt, rows.sample(set_aside, seed))
             rows = ChosenRows(rows, learnt)
         learner, run = self._place.learner_class().of(self.get_params(deep=False)), self._run(seed)
+        if y is not None and learner.takes_labels:
+            run = replace(run, labels=check_labels(self, y, everything.shape[0])[learnt])
         self.comparable_, self.kept_ = (), None
         if start is None:
             self._adopt(learner.learn(rows, n_bits, run))

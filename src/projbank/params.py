@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 
 def check_int(owner: object, name: str, value: Any, low: int, high: int | None = None) -> int:
@@ -31,6 +35,23 @@ def check_choice(owner: object, name: str, value: Any, choices: tuple[str, ...])
     if isinstance(value, str) and value in choices:
         return value
     reject(owner, name, "one of " + ", ".join(map(repr, choices)), value)
+
+
+def check_labels(owner: object, y: ArrayLike, n_rows: int) -> NDArray[np.int64]:
+    """Return labels of rows as whole numbers, (n_rows,); -1 is unknown."""
+    import numpy as np
+
+    labels = np.asarray(y)
+    if labels.shape == (n_rows, 1):
+        labels = labels[:, 0]
+    if labels.shape != (n_rows,):
+        reject(owner, "y", f"an array of shape ({n_rows},), a label for each row", f"shape {labels.shape}")
+    if labels.dtype.kind in "OUS":
+        return np.unique(labels.astype(str), return_inverse=True)[1].astype(np.int64)
+    whole = labels.astype(np.int64) if labels.dtype.kind in "biuf" and np.isfinite(labels).all() else None
+    if whole is None or (whole != labels).any():
+        reject(owner, "y", "labels: whole numbers (-1 where unknown) or texts", f"values of type {labels.dtype}")
+    return whole
 
 
 def reject(owner: object, name: str, allowed: str, value: Any) -> NoReturn:

@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse as sp
 
 from projbank import HammingIndex, ProjectionBank, load
-from projbank.learn.graph import WalkTarget, neighbor_walk
+from projbank.learn.graph import WalkTarget, approximate_neighbors, exact_neighbors, neighbor_walk
 from projbank.learn.mixed import Head, principal_components
 from projbank.metrics import precision_at_k
 from projbank.rows.source import as_rows
@@ -152,7 +152,7 @@ def test_components_span_what_an_eigendecomposition_spans():
 
 def test_the_target_is_a_walk_of_four_steps():
     rng = np.random.default_rng(11)
-    walk = neighbor_walk(as_rows(rng.standard_normal((90, 20), np.float32)), 6)
+    walk = neighbor_walk(exact_neighbors(as_rows(rng.standard_normal((90, 20), np.float32)), 6))
     dense = walk.toarray().astype(float)
     ids = np.sort(rng.choice(90, 40, replace=False))
     expected = np.linalg.matrix_power(dense, 4)[np.ix_(ids, ids)]
@@ -162,3 +162,76 @@ def test_the_target_is_a_walk_of_four_steps():
         found = WalkTarget(walk, n_threads).of(ids)
         np.testing.assert_allclose(found[pairs], expected[pairs], atol=1e-3)
         assert not np.diag(found).any()
+
+
+@pytest.mark.parametrize("n_rows", [40, 700])
+def test_approximate_neighbours_are_nearly_all_the_exact_ones_on_any_threads(n_rows):
+    rng = np.random.default_rng(12)
+    X, _ = clustered(rng, n_rows, 120, noise=1.0)
+    sums = X - X.mean(axis=0)
+    components = principal_components(sums, 12, rng, 1)
+    exact = exact_neighbors(as_rows(sums), 8)
+    near = approximate_neighbors(sums, components, 8)
+    assert near.shape == (n_rows, 8)
+    assert not (near == np.arange(n_rows)[:, None]).any()
+    shared = [len(np.intersect1d(*both)) for both in zip(exact, near, strict=True)]
+    assert np.mean(shared) > 0.9 * 8
+    for n_threads in (2, 3):
+        np.testing.assert_array_equal(approximate_neighbors(sums, components, 8, n_threads=n_threads), near)
+
+
+def hidden_classes(rng, n):
+    """Vectors whose classes stand in few of many strong directions, which neighbours hardly tell."""
+    labels = rng.integers(5, size=n)
+    hidden = 3 * rng.standard_normal((n, 60))
+    hidden[:, :5] += 4 * np.eye(5)[labels]
+    return (hidden @ rng.standard_normal((60, 600)) + rng.standard_normal((n, 600))).astype(np.float32), labels
+
+
+def test_labels_teach_what_neighbours_do_not_tell():
+    X, labels = hidden_classes(np.random.default_rng(13), 1200)
+    plain, half = mixed(64).fit(X[150:]), np.where(np.arange(1050) % 2, labels[150:], -1)
+    taught, partly = mixed(64).fit(X[150:], labels[150:]), mixed(64).fit(X[150:], half)
+    without, with_all, with_half = (found(bank, X, labels) for bank in (plain, taught, partly))
+    assert with_all > without + 0.1
+    assert with_all > with_half > without
+
+
+def test_labels_may_be_texts_and_unknown_ones_change_nothing():
+    X, labels = clustered(np.random.default_rng(14), 240, 200)
+    numbers = mixed(16, max_iter=2).fit(X, labels).transform(X)
+    np.testing.assert_array_equal(
+        mixed(16, max_iter=2).fit(X, [f"{label:02}" for label in labels]).transform(X), numbers
+    )
+    unknown = mixed(16, max_iter=2).fit(X, np.full(240, -1)).transform(X)
+    np.testing.assert_array_equal(unknown, mixed(16, max_iter=2).fit(X).transform(X))
+    assert (unknown != numbers).any()
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        (np.zeros(59), r"'y' parameter of ProjectionBank must be an array of shape \(60,\).*Got 'shape \(59,\)'"),
+        (np.full(60, 0.5), "'y' parameter of ProjectionBank must be labels: whole numbers"),
+        (np.full(60, np.nan), "'y' parameter of ProjectionBank must be labels: whole numbers"),
+    ],
+)
+def test_labels_that_are_none_are_refused(y, words):
+    X, _ = clustered(np.random.default_rng(8), 60, 300)
+    with pytest.raises(ValueError, match=words):
+        mixed(16).fit(X, y)
+
+
+def test_no_step_of_the_walk_leads_from_one_class_to_another():
+    rng = np.random.default_rng(15)
+    ids = exact_neighbors(as_rows(rng.standard_normal((80, 10), np.float32)), 6)
+    labels = rng.integers(-1, 3, 80)
+    walk, plain = neighbor_walk(ids, labels).toarray(), neighbor_walk(ids).toarray()
+    differ = (labels[:, None] != labels) & (labels[:, None] != -1) & (labels != -1)
+    assert not walk[differ].any()
+    np.testing.assert_array_equal(walk[~differ] > 0, plain[~differ] > 0)
+    np.testing.assert_allclose(walk, walk.T, atol=1e-6)
+    dense = WalkTarget(neighbor_walk(ids, labels), labels=labels).of(np.arange(80))
+    known = labels != -1
+    same = (labels[:, None] == labels) & known[:, None] & known & ~np.eye(80, dtype=bool)
+    assert dense[same].mean() > dense[differ].mean() + 1

@@ -6,11 +6,25 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from projbank.learn.neighbors import nearest_neighbors
-from projbank.learn.target import DIMENSIONS, graded_walk, standardise, symmetric_product
+from projbank.blas import faiss_threads, kmeans
+from projbank.learn.neighbors import centered_rows, nearest_neighbors
+from projbank.learn.target import DIMENSIONS, graded_walk, product, standardise, symmetric_product
+from projbank.progress import say
 from projbank.rows.source import RowSource
 from projbank.rows.views import FoldedRows
 from projbank.threads import run_each, split_rows
+
+UNKNOWN = -1
+"""Label of a row that has none."""
+_LABEL_SHARE = np.float32(0.5)
+"""Share of the labels in the target of two rows that both have one."""
+_CANDIDATES = 4
+"""Candidates that are compared exactly, in times the neighbours wanted."""
+_CELLS, _LOOKED_AT = 4, 1 / 16
+"""Cells of the coarse search, in times the root of the rows, and the share of them that is looked at."""
+_KMEANS_ITER, _PER_CELL = 10, 64
+_CHECKED = 200
+"""Rows whose approximate neighbours are compared with the exact ones."""
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -19,15 +33,20 @@ Ids = NDArray[np.int64]
 class WalkTarget:
     """Two vectors are alike where walks of two steps from each of them meet: their neighbours' neighbours.
 
+    Of two vectors whose labels are known, half of the target is whether these are the same; no step leads from one to
+    the other where they are not.
+
     Parameters
     ----------
     walk : (n, n) symmetric, one step on the graph of neighbours
     n_threads : threads
+    labels : (n,) classes, -1 where unknown; None if there are none
     """
 
-    def __init__(self, walk: sp.csr_array, n_threads: int = 1) -> None:
+    def __init__(self, walk: sp.csr_array, n_threads: int = 1, labels: NDArray[np.int64] | None = None) -> None:
         self.walk = walk
         self._n_threads = n_threads
+        self._labels = labels
 
     def of(self, ids: Ids, rows: Floats | None = None) -> Floats:
         """Target of the vectors `ids`: mean 0, deviation 1, diagonal 0; (b, b). Their values are not needed."""
@@ -37,14 +56,75 @@ class WalkTarget:
             reached[start:stop] = (self.walk[ids[start:stop]] @ self.walk).toarray()
 
         run_each(go, split_rows(len(ids), 64), self._n_threads)
-        return standardise(symmetric_product(reached, self._n_threads))
+        target = standardise(symmetric_product(reached, self._n_threads))
+        if self._labels is None:
+            return target
+        labels = self._labels[ids]
+        known = (labels != UNKNOWN)[:, None] & (labels != UNKNOWN)
+        same = standardise(np.where(labels[:, None] == labels, np.float32(1), np.float32(0)))
+        return standardise(np.where(known, _LABEL_SHARE * same + (1 - _LABEL_SHARE) * target, target))
 
 
-def neighbor_walk(rows: RowSource, n_neighbors: int, *, n_threads: int = 1, verbose: int = 0) -> sp.csr_array:
-    """One step on the exact graph of neighbours by cosine of the centred rows; long ones are folded."""
+def neighbor_walk(ids: Ids, labels: NDArray[np.int64] | None = None) -> sp.csr_array:
+    """One step on the graph of neighbours (n, k); none leads from one class to another."""
+    walk = graded_walk(ids)
+    if labels is None:
+        return walk
+    edges = walk.tocoo()
+    ends = labels[edges.coords[0]], labels[edges.coords[1]]
+    stays = (ends[0] == ends[1]) | (ends[0] == UNKNOWN) | (ends[1] == UNKNOWN)
+    kept = sp.csr_array((edges.data[stays], tuple(axis[stays] for axis in edges.coords)), shape=walk.shape)
+    roots = sp.diags_array(1 / np.sqrt(kept.sum(axis=1)))
+    return sp.csr_array(roots @ kept @ roots, dtype=np.float32)
+
+
+def exact_neighbors(rows: RowSource, n_neighbors: int, *, n_threads: int = 1, verbose: int = 0) -> Ids:
+    """Nearest neighbours of every row by cosine of the centred rows, (n, k); long rows are folded."""
     center = rows.statistics().means
     if rows.shape[1] > DIMENSIONS:
         rows = folded = FoldedRows(rows, DIMENSIONS)
         center = folded.fold(center)
-    ids = nearest_neighbors(rows, n_neighbors, center, directions=True, n_threads=n_threads, verbose=verbose)
-    return graded_walk(ids)
+    return nearest_neighbors(rows, n_neighbors, center, directions=True, n_threads=n_threads, verbose=verbose)
+
+
+def approximate_neighbors(
+    sums: Floats, components: Floats, n_neighbors: int, *, seed: int = 0, n_threads: int = 1, verbose: int = 0
+) -> Ids:
+    """Nearest neighbours of every row by cosine of centred sums (n, m), nearly all of them, (n, k).
+
+    Candidates come from the cells about a row in the space of a few `components` (m, c) of the sums.
+    """
+    import faiss
+
+    n_rows = len(sums)
+    directions = centered_rows(sums, sums.mean(axis=0, dtype=np.float64).astype(np.float32), True)[0]
+    few = product(directions, np.ascontiguousarray(components), n_threads)
+    few = centered_rows(few, np.zeros(few.shape[1], np.float32), True)[0]
+    n_cells = max(1, int(_CELLS * np.sqrt(n_rows)))
+    centers = kmeans(few[:: -(-n_rows // (n_cells * _PER_CELL))], n_cells, seed, _KMEANS_ITER)
+    quantizer = faiss.IndexFlatIP(few.shape[1])
+    quantizer.add(centers)
+    index = faiss.IndexIVFFlat(quantizer, few.shape[1], n_cells, faiss.METRIC_INNER_PRODUCT)
+    index.is_trained = True
+    index.nprobe = max(1, int(_LOOKED_AT * n_cells))
+    with faiss_threads(n_threads):
+        index.add(few)
+        candidates = index.search(few, min(n_rows, 1 + _CANDIDATES * n_neighbors))[1]
+    found = np.empty((n_rows, n_neighbors), np.int64)
+
+    def compare(start: int, stop: int) -> None:
+        for i in range(start, stop):
+            near = np.setdiff1d(candidates[i], (-1, i))
+            if len(near) < n_neighbors:  # a cell that stands alone
+                near = np.setdiff1d(np.arange(n_rows), i)
+            found[i] = near[np.argsort(-(directions[near] @ directions[i]), kind="stable")[:n_neighbors]]
+
+    run_each(compare, split_rows(n_rows, 64), n_threads)
+    if verbose:
+        some = np.unique(np.linspace(0, n_rows - 1, _CHECKED).astype(np.int64))
+        cosines = product(directions[some], directions.T, n_threads)
+        cosines[np.arange(len(some)), some] = -np.inf
+        exact = np.argsort(-cosines, axis=1, kind="stable")[:, :n_neighbors]
+        shared = [len(np.intersect1d(*both)) for both in zip(exact, found[some], strict=True)]
+        say(f"graph of neighbours: recall {np.mean(shared) / n_neighbors:.3f} on {len(some)} rows", verbose)
+    return found

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from projbank.learn.descent import descend
-from projbank.learn.graph import WalkTarget, neighbor_walk
+from projbank.learn.graph import UNKNOWN, WalkTarget, approximate_neighbors, exact_neighbors, neighbor_walk
 from projbank.learn.loss import NOISE
 from projbank.learn.random import RandomLearner
 from projbank.learn.run import FromParameters, Run, chosen, lowered
@@ -41,6 +41,8 @@ TRAIN_SIZE = 20_000
 """Rows to learn from, at most, unless told otherwise."""
 EXACT = 10_000
 """Rows up to which neighbours are those of the rows themselves; above, those of their sums."""
+_COARSE = 128
+"""Components of the sums in which candidates for neighbours are looked for."""
 _NEIGHBORS, _NEIGHBOR_SHARE, _FEWEST_NEIGHBORS = 30, 20, 5
 """Neighbours on the graph: so many, but at most one row in so many, and at least so many."""
 _BITS = 512
@@ -71,6 +73,7 @@ class MixedLearner(FromParameters):
     """
 
     renews: ClassVar[bool] = True
+    takes_labels: ClassVar[bool] = True
 
     grouping: str | ArrayLike
     n_assign: int | str
@@ -87,28 +90,28 @@ class MixedLearner(FromParameters):
         """Sum up the rows by a random bank, and learn a head on the sums."""
         n_all = rows.shape[0]
         n_rows = min(n_all, chosen(self.train_size, TRAIN_SIZE))
+        labels = run.labels if run.labels is None or (run.labels != UNKNOWN).any() else None
         if n_rows < n_all:
-            rows = ChosenRows(rows, rows.sample(n_rows, run.seed))
+            drawn = rows.sample(n_rows, run.seed)
+            rows, labels = ChosenRows(rows, drawn), None if labels is None else labels[drawn]
             say(f"learning from {n_rows} of {n_all} rows", run.verbose)
         start = run.start if isinstance(run.start, HeadedBank) else None
         bank = self._draw_bank(rows, run) if start is None else Bank(start.labels, start.weights, start.centers)
         sums = bank.margins(rows, n_threads=run.n_threads, verbose=run.verbose)
         unit = np.float32(1 / max(float(sums.std(dtype=np.float64)), 1e-12) if start is None else 1)
         sums *= unit
-        compared = ScaledRows(rows, unit_scale(rows, True)) if self.standardize else rows
-        compared = compared if n_rows <= EXACT else ArrayRows(sums)
-        walk = neighbor_walk(compared, self._neighbors(n_rows), n_threads=run.n_threads, verbose=run.verbose)
         rank = min(n_rows, bank.n_bits, chosen(self.rank, RANK))
         rng = np.random.default_rng([run.seed, 2])
         n_learnt = min(n_bits, _BITS)
-        inner = start.inner if start and run.keep else principal_components(sums, rank, rng, run.n_threads)
-        head = Head(inner, n_learnt, rng, run.n_threads)
+        components = principal_components(sums, rank, rng, run.n_threads)
+        walk = neighbor_walk(self._neighbors(rows, sums, components, run), labels)
+        head = Head(start.inner if start and run.keep else components, n_learnt, rng, run.n_threads)
         if start is not None:
             head.follow(start, sums)
         curve = descend(
             ArrayRows(sums),
             head,
-            WalkTarget(walk, run.n_threads),
+            WalkTarget(walk, run.n_threads, labels),
             _RATES if start is None else _RATES_ON,
             self.max_iter if start is None else min(self.max_iter, _MOST_ON),
             run.seed,
@@ -144,11 +147,18 @@ class MixedLearner(FromParameters):
         learner = RandomLearner(self.grouping, n_assign, self.standardize, self.kmeans_iter)
         return learner.learn(rows, n_sums, run)
 
-    def _neighbors(self, n_rows: int) -> int:
+    def _neighbors(self, rows: RowSource, sums: Floats, components: Floats, run: Run) -> Ids:
+        """Nearest neighbours: exact ones of few rows, nearly all those of their sums where rows are many."""
+        n_rows, settings = len(sums), {"n_threads": run.n_threads, "verbose": run.verbose}
         if isinstance(self.n_neighbors, str):
-            fitting = max(_FEWEST_NEIGHBORS, min(_NEIGHBORS, n_rows // _NEIGHBOR_SHARE))
-            return min(fitting, n_rows - 1)
-        return lowered("n_neighbors", self.n_neighbors, n_rows - 1, f"there are {n_rows} training vectors")
+            n_neighbors = min(n_rows - 1, max(_FEWEST_NEIGHBORS, min(_NEIGHBORS, n_rows // _NEIGHBOR_SHARE)))
+        else:
+            why = f"there are {n_rows} training vectors"
+            n_neighbors = lowered("n_neighbors", self.n_neighbors, n_rows - 1, why)
+        if n_rows > EXACT:
+            return approximate_neighbors(sums, components[:, :_COARSE], n_neighbors, seed=run.seed, **settings)
+        compared = ScaledRows(rows, unit_scale(rows, True)) if self.standardize else rows
+        return exact_neighbors(compared, n_neighbors, **settings)
 
 
 class Head:

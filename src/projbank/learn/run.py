@@ -51,6 +51,8 @@ class FromParameters:
 
     renews: ClassVar[bool] = False
     """Whether the learner can learn on from ``run.start``."""
+    takes_labels: ClassVar[bool] = False
+    """Whether the learner learns from ``run.labels``."""
 
     @classmethod
     def of(cls, params: dict[str, Any]) -> Self:
