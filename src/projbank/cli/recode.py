@@ -1,0 +1,50 @@
+"""`projbank recode`: code again what stands in a file of codes or an index, after a bank was renewed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from projbank.cli.bank import Jobs, Quiet, verbosity
+from projbank.cli.vectors import Dataset, FromObsm, Layer, Normalize, Reading
+
+
+def recode(
+    bank: Annotated[Path, typer.Argument(help="Model file of the new bank.")],
+    vectors: Annotated[Path, typer.Argument(help="The vectors, as `projbank encode` reads them.")],
+    codes: Annotated[Path, typer.Argument(help="File of codes (.npy) or index file, replaced in one step in the end.")],
+    ids: Annotated[
+        Path | None, typer.Option(help="Id of each vector (.npy), where ids of the index are not numbers of rows.")
+    ] = None,
+    dataset: Dataset = None,
+    layer: Layer = None,
+    from_obsm: FromObsm = None,
+    normalize: Normalize = None,
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+) -> None:
+    """Code vectors again by a renewed bank, in place of older codes.
+
+    The old codes are there until the new ones are whole. A run that was cut off goes on when the same command is given
+    again.
+    """
+    from projbank.models.file import load
+    from projbank.rows.files import open_array
+    from projbank.upkeep.recode import recode as run
+
+    loaded = load(bank)
+    model = getattr(loaded, "bank", loaded)
+    reading = Reading(dataset, layer, from_obsm, normalize)
+    X = reading.open(vectors)
+    reading.check(vectors, X, bank, model)
+    model.set_params(n_jobs=jobs, verbose=0)
+    own = None if ids is None else open_array(ids)
+    try:
+        facts = run(model, X, codes, ids=own, verbose=verbosity(quiet, 0))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted; {codes} is as it was, the same command goes on") from None
+    kept = facts["codes"] - facts["coded"]
+    rest = f", {kept} of them by an earlier run" if kept else ""
+    print(f"{codes}: {facts['codes']} codes of {model.n_bits_} bits by {model.identity()}{rest}")

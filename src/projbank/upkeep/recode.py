@@ -1,0 +1,190 @@
+"""Coding anew after a renewal: old codes are served until the new ones are whole, and a killed run goes on.
+
+New codes are collected in a work file beside what they replace, ``.NAME.recoding``, block by block. What a killed
+process has left there is taken up by the next run with the same bank and vectors. When all are there, file or index is
+replaced in one step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from projbank.files import input_file
+from projbank.integrity import checksum
+from projbank.learn.reference import keys
+from projbank.locks import locked
+from projbank.npyfile import open_npy
+from projbank.progress import progress
+from projbank.rows.source import RowSource, as_rows
+from projbank.rows.views import ChosenRows
+from projbank.search import HammingIndex
+from projbank.search.file import is_index
+from projbank.sinks import Output, npy_sink
+
+BLOCK_BYTES = 32 << 20
+"""Vectors that are coded between two looks at the disk: what a kill costs at most."""
+_HEAD = 4096
+_LOOKED_AT = 64
+"""Vectors whose checksums tell whether a run goes on with the same ones."""
+
+Ids = NDArray[np.int64]
+
+
+def recode(
+    bank: Any, X: Any, path: str | os.PathLike[str], *, ids: ArrayLike | None = None, verbose: int = 0
+) -> dict[str, Any]:
+    """Code again what stands in a file of codes or in an index, by another bank.
+
+    Parameters
+    ----------
+    bank : fitted bank, or compared method of binary codes
+    X : (N, D) the vectors
+    path : file of codes (`.npy`) or index file, which is replaced in one step in the end
+    ids : int (N,), optional
+        Id of each vector, as an index has it; by default ids are numbers of rows. In a file of codes, and in an index
+        whose ids are texts, codes stand in the order of the vectors.
+    verbose : 1 shows a progress bar on a terminal
+
+    Returns
+    -------
+    facts : "codes" in all, "coded" in this run, "kind" of the file
+    """
+    path = input_file(path)
+    rows = as_rows(X)
+    if rows.shape[1] != bank.n_features_in_:
+        raise ValueError(f"X must have {bank.n_features_in_} dimensions, as the bank. Got {rows.shape[1]}.")
+    if getattr(bank, "distance", None) != "hamming":
+        raise ValueError(f"bank must be one of binary codes. Got a {type(bank).__name__}.")
+    target = Path(os.path.realpath(path))
+    work = target.with_name(f".{target.name}.recoding")
+    kind = "index" if is_index(target) else "codes"
+    with locked(work, f"{path}: another process is coding it anew; try again when it has ended."):
+        try:
+            if kind == "index":
+                coded, n_codes = _recode_index(bank, rows, target, work, ids, verbose)
+            else:
+                coded, n_codes = _recode_file(bank, rows, target, work, verbose)
+        except BaseException:
+            if not work.stat().st_size:  # nothing was begun
+                work.unlink()
+            raise
+        work.unlink()
+    return {"kind": kind, "codes": n_codes, "coded": coded}
+
+
+def collect(bank: Any, rows: RowSource, places: Ids, work: Path, verbose: int = 0) -> tuple[NDArray[np.uint8], int]:
+    """Codes of some rows, in their order, and how many were made in this run; the others stood in the work file.
+
+    Parameters
+    ----------
+    rows : the vectors
+    places : row of each code
+    work : file that keeps what is done, whatever happens to this process
+    """
+    width = int(bank.code_bytes)
+    looked_at = np.unique(np.linspace(0, rows.shape[0] - 1, _LOOKED_AT).astype(np.int64))
+    record = {
+        "made_by": bank.identity(),
+        "vectors": [list(rows.shape), checksum(keys(rows, looked_at))],
+        "places": [len(places), checksum(places)],
+    }
+    head = json.dumps(record, sort_keys=True).encode().ljust(_HEAD, b" ")
+    with open(work, "r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        done = (size - _HEAD) // width if size >= _HEAD and file.read(_HEAD) == head else -1
+        if done < 0:
+            file.truncate(0)
+            file.seek(0)
+            file.write(head)
+            _flush(file)
+            done = 0
+        first = done = min(done, len(places))
+        step = max(1, BLOCK_BYTES // (4 * rows.shape[1]))
+        with progress("coding anew", len(places), verbose) as advance:
+            advance(done)
+            while done < len(places):
+                own = places[done : done + step]
+                order = np.argsort(own, kind="stable")
+                codes = np.empty((len(own), width), np.uint8)
+                codes[order] = bank.transform(ChosenRows(rows, own[order]))
+                file.seek(_HEAD + done * width)
+                file.write(codes.tobytes())
+                _flush(file)
+                done += len(own)
+                advance(len(own))
+    if not done:
+        return np.empty((0, width), np.uint8), 0
+    return np.memmap(work, np.uint8, "r", _HEAD, (done, width)), done - first
+
+
+def _recode_file(bank: Any, rows: RowSource, path: Path, work: Path, verbose: int) -> tuple[int, int]:
+    old, note = open_npy(path)
+    if old.dtype != np.uint8 or old.ndim != 2:
+        raise ValueError(f"{path}: holds no codes, but {old.dtype} of shape {old.shape}.")
+    if len(old) != rows.shape[0]:
+        raise ValueError(f"{path}: holds {len(old)} codes, but there are {rows.shape[0]} vectors.")
+    codes, coded = collect(bank, rows, np.arange(len(old)), work, verbose)
+    facts = {**(note or {}), "kind": "codes", "made_by": bank.identity(), "n_bits": int(bank.n_bits_)}
+    facts.pop("checksum", None)
+    with npy_sink(Output(path, codes.shape, codes.dtype, facts, force=note is None)) as out:
+        out[:] = codes
+    return coded, len(codes)
+
+
+def _recode_index(
+    bank: Any, rows: RowSource, path: Path, work: Path, ids: ArrayLike | None, verbose: int
+) -> tuple[int, int]:
+    coded = 0
+    while True:
+        index = HammingIndex.load(path)
+        codes, n_new = collect(bank, rows, _places(index, rows, ids, path), work, verbose)
+        coded += n_new
+        own = index.ids
+        if np.array_equal(own, HammingIndex.load(path).ids):  # nobody has added codes meanwhile
+            break
+    payload = index.payload(own) if len(own) else []
+    new = HammingIndex(
+        codes,
+        ids=own.tolist() if own.dtype == object else own,
+        n_bits=int(bank.n_bits_),
+        payload=payload if any(value is not None for value in payload) else None,
+        made_by=bank.identity(),
+        recall=index.recall,
+    )
+    new.save(path)
+    return coded, len(own)
+
+
+def _places(index: HammingIndex, rows: RowSource, ids: ArrayLike | None, path: Path) -> Ids:
+    """Row of each code of an index."""
+    own = index.ids
+    if ids is None and own.dtype == object:
+        if len(own) != rows.shape[0]:
+            raise ValueError(f"{path}: holds {len(own)} codes with text ids, but there are {rows.shape[0]} vectors.")
+        return np.arange(len(own))
+    if ids is None:
+        if len(own) and own.max() >= rows.shape[0]:
+            raise ValueError(f"{path}: holds the id {own.max()}, but there are {rows.shape[0]} vectors.")
+        return own.astype(np.int64)
+    known = np.asarray(ids)
+    if known.shape != (rows.shape[0],):
+        raise ValueError(f"ids must be {rows.shape[0]}, one per vector. Got shape {known.shape}.")
+    order = np.argsort(known, kind="stable")
+    places = np.minimum(np.searchsorted(known, own, sorter=order), len(known) - 1)
+    places = order[places]
+    missing = np.flatnonzero(known[places] != own)
+    if len(missing):
+        raise ValueError(f"{path}: holds the id {own[missing[0]]!r}, which is not among ids.")
+    return places.astype(np.int64)
+
+
+def _flush(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
