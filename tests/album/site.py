@@ -59,4 +59,5 @@ def serving(root, *, token=None, update_first=False):
     finally:
         server.should_exit = True
         thread.join()
+        site.stop()
         listener.close()

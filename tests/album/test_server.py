@@ -2,6 +2,9 @@
 
 import os
 import shutil
+import signal
+import subprocess
+import sys
 
 import cv2
 import numpy as np
@@ -10,7 +13,7 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 from tests.album.photos import folder_of, scene, write_scene
-from tests.album.site import serving
+from tests.album.site import Served, serving
 from tests.features.test_hostile import png_bomb
 
 
@@ -174,3 +177,19 @@ def test_duplicate_groups(made, tmp_path):
         groups = site.ask("/api/duplicates")[2]
     assert [photo["path"] for photo in groups[0]["photos"]] == ["0/000.jpg", "copy.jpg"]
     assert groups[0]["kind"] == "same"
+
+
+def test_the_command_serves_and_ends_with_ctrl_c_in_the_middle_of_an_update(tmp_path):
+    root = folder_of(tmp_path / "photos", 40)
+    command = [sys.executable, "-m", "projbank", "serve", root, "--port", "0", "-j", "1"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    address = run.stdout.readline().strip()
+    port = int(address.rstrip("/").rpartition(":")[2])
+    assert address == f"http://127.0.0.1:{port}/"
+    status, _, body = Served(port).ask("/")
+    assert status == 200
+    assert b"<title>" in body
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert "Traceback" not in err

@@ -6,7 +6,7 @@ import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,12 @@ class Album:
             self._store.close()
         self._store = self._codes = None
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def update(self, *, relearn: bool = False, report: Report | None = None) -> Update:
         """Make the album, or bring it up to date: only what is new or changed is described.
 
@@ -184,6 +190,12 @@ class Album:
             if self._codes is None:
                 raise AlbumError(f"{self.root}: has learnt nothing yet; run: projbank album {self.root}")
             return self._codes
+
+    def coder(self) -> MediaCoder:
+        """What describes and codes photos of this album."""
+        with self.busy:
+            made: MediaCoder = self._current()[1]
+            return made
 
     def _current(self, *, coder: bool = True) -> tuple[Codes, Any]:
         """Codes and the coder that made them; the file of a coder that was replaced meanwhile is gone."""

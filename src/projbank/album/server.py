@@ -37,6 +37,10 @@ _AT_ONCE = 2
 """Pictures that are decoded at the same time: each may take a good deal of memory."""
 
 
+class _Stopped(Exception):  # noqa: N818 - nothing went wrong
+    """The server ends, and with it an update that is under way."""
+
+
 class Site:
     """The answers of one album's page.
 
@@ -51,7 +55,10 @@ class Site:
         self._decoding: anyio.CapacityLimiter | None = None
         self._work: dict[str, Any] = {"running": False, "stage": "", "done": 0, "total": 0, "error": ""}
         self._lock = threading.Lock()
+        self._comparing = threading.Lock()
         self._duplicates: tuple[int, list[dict[str, Any]]] | None = None
+        self._updating: threading.Thread | None = None
+        self._stopping = False
         if update_first:
             self.start_update()
 
@@ -61,15 +68,27 @@ class Site:
             if self._work["running"]:
                 return False
             self._work.update(running=True, stage="looking at the folder", done=0, total=0, error="")
-        threading.Thread(target=self._update, daemon=True).start()
+            self._updating = threading.Thread(target=self._update, daemon=True)
+            self._updating.start()
         return True
+
+    def stop(self) -> None:
+        """End an update that is under way, and wait for it; the next one goes on from there."""
+        self._stopping = True
+        if self._updating is not None:
+            self._updating.join()
+        self.album.close()
 
     def _update(self) -> None:
         def report(stage: str, done: int, total: int) -> None:
+            if self._stopping:
+                raise _Stopped
             self._work.update(stage=stage, done=done, total=total)
 
         try:
             self.album.update(report=report)
+        except _Stopped:
+            pass
         except (OSError, ValueError, ImportError, MemoryError) as error:
             self._work["error"] = str(error)
         finally:
@@ -139,7 +158,7 @@ class Site:
         """Groups of duplicates; compared once for every state of the album."""
 
         def work() -> list[dict[str, Any]]:
-            with self._lock_duplicates:
+            with self._comparing:
                 state = self.album.codes().state
                 if self._duplicates is None or self._duplicates[0] != state:
                     groups = find_duplicates(self.album)
@@ -150,8 +169,6 @@ class Site:
             return JSONResponse(await anyio.to_thread.run_sync(work))
         except AlbumError as error:
             raise HTTPException(422, str(error)) from error
-
-    _lock_duplicates = threading.Lock()
 
     async def thumb(self, request: Request) -> Response:
         """A small picture of a photo."""

@@ -42,18 +42,23 @@ def serve(
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
+            listener.listen()  # whoever reads the address below may connect at once
         except OSError as error:
             raise OSError(f"cannot listen at {host}, port {port}: {error.strerror or error}") from error
         port = listener.getsockname()[1]
         token = None if own else secrets.token_urlsafe(24)
         names = ("127.0.0.1", "localhost", "[::1]")
         hosts = frozenset(f"{name}:{port}" for name in names) if own else None
-        app = build_app(Site(album, update_first=not no_update), token=token, hosts=hosts)
+        site = Site(album, update_first=not no_update)
+        app = build_app(site, token=token, hosts=hosts)
         shown = f"[{host}]" if ":" in host else host
         print(f"http://{shown}:{port}/" + (f"?token={token}" if token else ""), flush=True)
         if token:
             print("whoever knows this address sees all photos of the album", file=sys.stderr)
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)).run([listener])
+        try:
+            uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)).run([listener])
+        finally:
+            site.stop()
 
 
 def _is_own(host: str) -> bool:
