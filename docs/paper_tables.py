@@ -144,8 +144,10 @@ def _causes(records: Records) -> dict[str, str]:
     columns = []
     for name, one in found.items():
         lengths = [length for length in one if length.isdigit()]
-        columns += [(name, n_bits, one[n_bits] | one.get("all", {})) for n_bits in lengths]
-    titles = [f"{records['sets'][name]['title']}, {int(n):,} bits".replace(" ", "&nbsp;") for name, n, _ in columns]
+        columns += [(name, n_bits, one.get("all", {}) | one[n_bits]) for n_bits in lengths]
+    words = "{}, {:,} bits, N = {:,}"
+    texts = [words.format(records["sets"][name]["title"], int(n), c["training"]) for name, n, c in columns]
+    titles = [text.replace(" ", "&nbsp;") for text in texts]
 
     def values(words: str) -> list[str]:
         return [short(cells[words][0]) if words in cells else "-" for _, _, cells in columns]

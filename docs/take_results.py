@@ -37,9 +37,10 @@ def take(records: Records, found: list[Records]) -> int:
         elif kind == "retrieval":
             taken += _take_other(records, name, words, n_bits, group)
         elif kind in ("causes", "held-out"):
-            one = records.setdefault(kind, {}).setdefault(name, {"training": group[0]["protocol"]["training"]})
+            one = records.setdefault(kind, {}).setdefault(name, {})
             value = _mean(cell.get("score", cell.get("precision", {}).get("50")) for cell in group)
-            one.setdefault(f"{n_bits or 'all'}", {})[words] = [value, len(group)]
+            cells_of = one.setdefault(f"{n_bits or 'all'}", {})
+            cells_of |= {"training": group[0]["protocol"]["training"], words: [value, len(group)]}
             taken += 1
     return taken
 

@@ -49,7 +49,7 @@ def test_whole_rankings_variants_and_causes_have_their_places(script, records):
     assert records["variants"]["other"]["lsh"] == {"99": [0.4, 0.3, None, None, 1]}
     protocol = {"experiment": "causes", "training": 80}
     script.take(records, cells("axes", 99, [0.3, 0.2], name="other", protocol=protocol))
-    assert records["causes"]["other"] == {"training": 80, "99": {"axes": [0.25, 2]}}
+    assert records["causes"]["other"] == {"99": {"training": 80, "axes": [0.25, 2]}}
     script.take(records, [cells("bad", 421, [0.3])[0] | {"error": "no memory"}])
     assert "bad" not in records["retrieval"]["worm"]
 
