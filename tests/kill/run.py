@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.kill.scenarios import scenarios
+from tests.kill.scenarios import files_in, scenarios
 
 PATIENCE = 30
 """Seconds in which worker processes of a killed parent must have ended."""
@@ -38,7 +38,7 @@ class Kills:
             seconds = time.perf_counter() - started
             if words:
                 raise RuntimeError(f"{scenario.name} fails without being killed: {words}")
-            self.ready.append((scenario, before, _content(before), _content(case), seconds))
+            self.ready.append((scenario, before, scenario.view(before), scenario.view(case), seconds))
             shutil.rmtree(case)
 
     def run(self, number):
@@ -53,7 +53,7 @@ class Kills:
             wrong = _half_written(case, scenario, old, new) if killed == "killed" else killed
             wrong = wrong or _survivors(case)
             wrong = wrong or self._in_child(scenario, None)
-            wrong = wrong or _differences(_content(case), new)
+            wrong = wrong or _differences(scenario.view(case), new)
         finally:
             shutil.rmtree(case)
         return scenario.name, moment / seconds, wrong, killed == "killed"
@@ -108,13 +108,11 @@ def _inside(folder, run):
         os.chdir(here)
 
 
-def _content(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def _half_written(case, scenario, old, new):
     """What is neither as before nor as it should become, among the files that users know of."""
-    found = _content(case)
+    if scenario.is_good is not None:
+        return "" if scenario.is_good(case, old, new) else "what the kill left is no good state"
+    found = files_in(case)
     for name in old.keys() | new.keys():
         if found.get(name) not in (old.get(name), new.get(name)):
             is_between = name in scenario.grows and found.get(name) is not None

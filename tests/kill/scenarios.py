@@ -1,15 +1,24 @@
 """What is killed: commands, and changes of an index, on folders with and without earlier outputs."""
 
+import contextlib
+import sqlite3
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 
 from projbank import HammingIndex
 from projbank.cli import main
+from projbank.stores import FaissStore
+
+
+def files_in(folder):
+    """Names and bytes of all files below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @dataclass
@@ -21,6 +30,10 @@ class Scenario:
     run: Callable[[], None]
     grows: dict[str, Callable[[Path], bool]] = field(default_factory=dict)
     """Files that have good states between the old and the new one, and what tells whether one is good."""
+    view: Callable[[Path], dict[str, Any]] = files_in
+    """What must be the same however often the work was killed."""
+    is_good: Callable[[Path, dict[str, Any], dict[str, Any]], bool] | None = None
+    """Whether a kill left a good state, where that can't be told file by file; gets the views before and after."""
 
 
 def command(*words):
@@ -61,6 +74,7 @@ def scenarios():
     encode = command("encode", "bank", "x.npy", "-o", "codes.npy", "-q")
     margins = command("encode", "bank", "x.npy", "-o", "codes.npy", "-q", "--margins")
     index = command("index", "codes.npy", "-o", "index.pbi", "-b", "24")
+    album = command("album", "pictures", "--describer", "sift", "-b", "64", "-j", "1", "-q")
     describe = command(*FEATURES, "-j", "2", "-q")
     return [
         Scenario("fit", _vectors, fit),
@@ -71,6 +85,9 @@ def scenarios():
         Scenario("index", _after(_vectors, fit, encode), index),
         Scenario("index again", _after(_vectors, fit, encode, index, _other_vectors, encode), index),
         Scenario("append to an index", _after(_vectors, fit, encode, index), _append, {"index.pbi": _is_between}),
+        Scenario("store", _after(_vectors, fit, encode), _store, {"store/index.faiss": _is_store}),
+        Scenario("album", _pictures, album, view=album_view, is_good=_is_album),
+        Scenario("album again", _after(_pictures, album, _more_pictures), album, view=album_view, is_good=_is_album),
         Scenario("features", _pictures, describe),
         Scenario("features again", _after(_pictures, describe, _more_pictures), describe),
     ]
@@ -109,6 +126,47 @@ def _is_between(path):
 
 def _appended():
     return np.random.default_rng(3).integers(0, 256, (APPENDED, 10, 3), np.uint8)
+
+
+def _store():
+    with FaissStore("store") as store:
+        store.create(24)
+        if not store.count():
+            store.add(np.load("codes.npy"))
+
+
+def _is_store(path):
+    return FaissStore(path.parent).count() in (0, N_VECTORS)
+
+
+def album_view(folder):
+    """Photos, their contents and codes, as the album's index has them, and the files of the album."""
+    root = folder / "pictures"
+    found = {name: content for name, content in files_in(root).items() if not name.startswith(".projbank")}
+    index = root / ".projbank" / "album.sqlite"
+    if not index.exists():
+        return found
+    with contextlib.closing(sqlite3.connect(index)) as sql:
+        if sql.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
+            return {"damaged": True}
+        if not sql.execute("SELECT 1 FROM sqlite_master WHERE name = 'files'").fetchone():
+            return found  # killed before the first table
+        rows = sql.execute(
+            "SELECT path, hash, state, code, version FROM files JOIN contents ON contents.id = files.content "
+            "LEFT JOIN codes ON codes.content = contents.id"
+        ).fetchall()
+    found |= {f"code {path} {version}": (content, state, code) for path, content, state, code, version in rows}
+    for path in sorted((root / ".projbank").rglob("*")):
+        if not path.name.startswith("album.sqlite"):
+            found[f"file {path.relative_to(root)}"] = path.is_file()
+    return found
+
+
+def _is_album(folder, old, new):
+    """Whether the index is whole, and what it has of photos is what it had, or will have."""
+    found = album_view(folder)
+    of_photos = {name: value for name, value in found.items() if not name.startswith("file ")}
+    return all(value in (old.get(name), new.get(name)) or value[2] is None for name, value in of_photos.items())
 
 
 def _pictures(folder, first=0, last=12):
