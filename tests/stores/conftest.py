@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from projbank.stores import FaissStore, LanceStore, PostgresStore
+from projbank.stores import FaissStore, LanceStore, PostgresStore, SqliteStore
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,7 @@ def postgres_address():
         yield running.get_uri()
 
 
-@pytest.fixture(params=["faiss", "lance", "postgres"])
+@pytest.fixture(params=["faiss", "lance", "postgres", "sqlite"])
 def open_store(request, tmp_path):
     """Function that opens the same store of one engine, again and again."""
     if request.param == "faiss":
@@ -28,6 +28,9 @@ def open_store(request, tmp_path):
     elif request.param == "lance":
         pytest.importorskip("lancedb", reason="needs projbank[lancedb]")
         yield lambda: LanceStore(tmp_path / "lance")
+    elif request.param == "sqlite":
+        pytest.importorskip("sqlite_vec", reason="needs projbank[sqlite]")
+        yield lambda: SqliteStore(tmp_path / "codes.db", 'a "table"')
     else:
         address, table = request.getfixturevalue("postgres_address"), f"codes_{uuid.uuid4().hex}"
         yield lambda: PostgresStore(address, table)

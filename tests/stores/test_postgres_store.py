@@ -7,6 +7,7 @@ import pytest
 
 from projbank.bits import unpack
 from projbank.search import HammingIndex
+from projbank.search.blocks import NewCodes
 from projbank.stores import PostgresStore
 
 psycopg = pytest.importorskip("psycopg", reason="needs projbank[postgres]")
@@ -121,7 +122,12 @@ def test_a_connection_lost_in_the_middle_leaves_whole_batches(store, admin, monk
 
 def test_an_id_that_appears_meanwhile_spoils_only_its_batch(store, admin, monkeypatch):
     store.create(8)
-    monkeypatch.setattr(store, "_check_new", lambda ids: admin.execute("INSERT INTO plain VALUES (7, B'00000000')"))
+
+    def check_new(count, ids):
+        admin.execute("INSERT INTO plain VALUES (7, B'00000000')")
+        return NewCodes(np.empty((0, 0), np.uint8), ids)
+
+    monkeypatch.setattr(store, "_check_new", check_new)
     with pytest.raises(ValueError, match=r"ids must be new.*\(id\)=\(7\)"):
         store.add(np.zeros((10, 1), np.uint8), np.arange(10), batch_rows=5)
     assert [row[0] for row in admin.execute("SELECT id FROM plain ORDER BY id")] == [0, 1, 2, 3, 4, 7]
@@ -153,3 +159,15 @@ def test_without_psycopg_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ImportError, match=r"pip install projbank\[postgres\]"):
         PostgresStore("")
+
+
+def test_a_table_without_columns_for_texts_gets_them(postgres_address, admin):
+    admin.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    admin.execute("CREATE TABLE older (id bigint PRIMARY KEY, code bit(8) NOT NULL)")
+    admin.execute("INSERT INTO older VALUES (4, B'00000000')")
+    with PostgresStore(postgres_address, "older") as opened:
+        assert opened.search(np.zeros((1, 1), np.uint8))[1].tolist() == [[4]]
+        assert opened.payload([4]) == [None]
+        opened.add(np.ones((1, 1), np.uint8), payload=[{"a": 1}])
+        assert opened.payload([5, 4]) == [{"a": 1}, None]
+        opened.drop()

@@ -30,6 +30,7 @@ _COMMANDS = {
     "encode": ("encode:encode", _CODES),
     "index": ("search:index", _CODES),
     "search": ("search:search", _CODES),
+    "store": ("store:store", _CODES),
     "recode": ("recode:recode", _CODES),
     "check": ("check:check", _MEASURE),
     "evaluate": ("evaluate:evaluate", _MEASURE),

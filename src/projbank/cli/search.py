@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from projbank.cli.bank import Jobs
 from projbank.cli.outputs import Force, output_file
+from projbank.cli.results import Format, read_ids, read_payload, result_writer
 from projbank.cli.vectors import Dataset, FromObsm, Layer, Normalize, Reading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 QUERIES_PER_BATCH = 1024
-
-
-class Format(StrEnum):
-    """Names of the output formats."""
-
-    table = "table"
-    csv = "csv"
-    jsonl = "jsonl"
 
 
 class Metric(StrEnum):
@@ -41,20 +31,42 @@ class Metric(StrEnum):
 def index(
     codes: Annotated[Path, typer.Argument(help="Packed codes: .npy of dtype uint8, as `projbank encode` writes them.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Index file to write (.pbi).")],
-    ids: Annotated[Path | None, typer.Option(help="Own ids: .npy of whole numbers, one per code.")] = None,
+    ids: Annotated[Path | None, typer.Option(help="Own ids: numbers (.npy), or a text file, one per line.")] = None,
+    payload: Annotated[
+        Path | None, typer.Option(help="Kept beside the codes: a file with one JSON value per line.")
+    ] = None,
     bits: Annotated[
         int | None, typer.Option("--bits", "-b", help="Bits per code; 8 times the bytes if not given.")
     ] = None,
+    recall: Annotated[
+        float | None, typer.Option(help="Searches find this part of the neighbours, and look at less than all codes.")
+    ] = None,
+    append: Annotated[bool, typer.Option("--append", help="Add the codes to the index that is there.")] = False,
+    jobs: Jobs = None,
     force: Force = False,
 ) -> None:
-    """Put a file of codes into an index file."""
+    """Put a file of codes into an index file, or add them to one."""
+    from projbank.npyfile import read_note
     from projbank.rows.files import open_array
     from projbank.search import HammingIndex
 
-    own = None if ids is None else open_array(ids)
-    with output_file(output, "index", (codes, ids), force) as temporary:
-        built = HammingIndex(open_array(codes), ids=own, n_bits=bits)
-        built.save(temporary)
+    own, values, array = read_ids(ids), read_payload(payload), open_array(codes)
+    made_by = (read_note(codes) or {}).get("made_by")
+    if append:
+        if bits is not None or recall is not None:
+            raise ValueError("--bits and --recall are for a new index; with --append they are those of the file.")
+        from projbank.integrity import check_made_by
+
+        built = HammingIndex.load(output)
+        if made_by is not None and built.made_by is not None:
+            check_made_by(str(codes), made_by, str(output), built.made_by, "encode with the bank of the index")
+        built.add(array, own, values).save()
+    else:
+        with output_file(output, "index", (codes, ids, payload), force) as temporary:
+            built = HammingIndex(
+                array, ids=own, n_bits=bits, payload=values, made_by=made_by, recall=recall, n_jobs=jobs
+            )
+            built.save(temporary)
     print(f"{output}: {len(built)} codes of {built.n_bits} bits")
 
 
@@ -69,6 +81,10 @@ def search(
     asymmetric: Annotated[
         bool, typer.Option("--asymmetric", help="Compare real-valued margins with the stored bits.")
     ] = False,
+    allow: Annotated[
+        Path | None, typer.Option(help="Find only these ids: numbers (.npy), or a text file, one per line.")
+    ] = None,
+    max_distance: Annotated[int | None, typer.Option(help="Find nothing at a larger Hamming distance.")] = None,
     query_bits: Annotated[int, typer.Option(help="Bits to which margins are rounded, 2 to 8.")] = 4,
     rerank: Annotated[
         str | None,
@@ -97,17 +113,25 @@ def search(
     reading = Reading(dataset, layer, from_obsm, normalize)
     opened = HammingIndex.load(index)
     source = _open_queries(queries, bank, opened.n_bits, asymmetric or rerank == "asymmetric", reading, jobs)
+    if source.made_by is not None and opened.made_by is not None:
+        from projbank.integrity import check_made_by
+
+        mend = "search with the bank that made the codes, or encode and index again"
+        check_made_by(str(index), opened.made_by, str(bank or queries), source.made_by, mend)
     first, stop = _rows(source.n_queries, row)
     gallery = None if rerank in (None, "asymmetric") else reading.open(Path(rerank))
     vectors = None if gallery is None else _open_query_vectors(query_vectors, source, reading)
     value_name = "score" if source.are_margins and gallery is None else "distance"
     sources = (index, queries, bank, rerank, query_vectors)
-    with _writer(output, format, value_name, sources, force) as write:
+    allowed = read_ids(allow)
+    with result_writer(output, format, value_name, sources, force, opened.payload) as write:
         for start in range(first, stop, QUERIES_PER_BATCH):
             end = min(start + QUERIES_PER_BATCH, stop)
             values, ids = opened.search(
                 source.read(start, end),
                 k,
+                allow=allowed,
+                max_distance=max_distance,
                 query_bits=query_bits,
                 rerank=rerank if gallery is None else gallery,
                 query_vectors=None if vectors is None else as_rows(vectors).block(start, end),
@@ -125,18 +149,17 @@ class _Queries(NamedTuple):
     are_margins: bool
     read: Callable[[int, int], NDArray[Any]]
     vectors: Any
+    made_by: str | None
 
 
 def _open_queries(
     path: Path, bank: Path | None, n_bits: int, as_margins: bool, reading: Reading, jobs: int | None
 ) -> _Queries:
-    from projbank.methods.nearest import query_values
-    from projbank.models.file import load
     from projbank.rows.files import open_array
-    from projbank.rows.source import as_rows
-    from projbank.rows.views import RowRange
 
     if bank is None:
+        from projbank.npyfile import read_note
+
         points = open_array(path)
         are_margins = points.dtype.kind == "f"
         if points.ndim != 2:
@@ -145,7 +168,13 @@ def _open_queries(
             raise ValueError(
                 f"{path}: asymmetric search needs margins (floats), or vectors and --bank. Got {points.dtype}."
             )
-        return _Queries(len(points), are_margins, lambda start, stop: points[start:stop], None)
+        made_by = (read_note(path) or {}).get("made_by")
+        return _Queries(len(points), are_margins, lambda start, stop: points[start:stop], None, made_by)
+    from projbank.methods.nearest import query_values
+    from projbank.models.file import load
+    from projbank.rows.source import as_rows
+    from projbank.rows.views import RowRange
+
     loaded, X = load(bank), reading.open(path)
     model = getattr(loaded, "bank", loaded)  # one that describes pictures carries a bank
     reading.check(path, X, bank, model)
@@ -154,7 +183,8 @@ def _open_queries(
     model.set_params(n_jobs=jobs, verbose=0)
     code = partial(query_values, model) if as_margins else model.transform
     rows = as_rows(X)
-    return _Queries(X.shape[0], as_margins, lambda start, stop: code(RowRange(rows, start, stop)), X)
+    made_by = model.identity() if hasattr(model, "identity") else None
+    return _Queries(X.shape[0], as_margins, lambda start, stop: code(RowRange(rows, start, stop)), X, made_by)
 
 
 def _open_query_vectors(path: Path | None, source: _Queries, reading: Reading) -> Any:
@@ -172,34 +202,3 @@ def _rows(n_queries: int, row: int | None) -> tuple[int, int]:
     if not 0 <= row < n_queries:
         raise ValueError(f"--row must be in the range [0, {n_queries - 1}]. Got {row} instead.")
     return row, row + 1
-
-
-@contextlib.contextmanager
-def _writer(
-    output: Path | None, style: Format, value_name: str, inputs: Iterable[Path | str | None], force: bool
-) -> Iterator[Callable[[int, NDArray[Any], NDArray[Any]], None]]:
-    """Give a function that writes the results of a batch; a file appears whole or not at all."""
-    with contextlib.ExitStack() as stack:
-        file: TextIO = sys.stdout
-        if output is not None:
-            temporary = stack.enter_context(output_file(output, "results", inputs, force))
-            file = stack.enter_context(open(temporary, "w", newline="", encoding="utf-8"))
-        header = {
-            Format.csv: f"query,rank,id,{value_name}\n",
-            Format.table: f"{'query':>10} {'rank':>6} {'id':>20} {value_name:>12}\n",
-            Format.jsonl: "",
-        }[style]
-
-        def write(start: int, values: NDArray[Any], ids: NDArray[Any]) -> None:
-            nonlocal header  # written with the first results, so that bad input prints nothing
-            file.write(header)
-            header = ""
-            for query, (row, found) in enumerate(zip(values.tolist(), ids.tolist(), strict=True), start):
-                if style is Format.jsonl:
-                    file.write(json.dumps({"query": query, "ids": found, f"{value_name}s": row}) + "\n")
-                    continue
-                line = "{},{},{},{:.9g}\n" if style is Format.csv else "{:>10} {:>6} {:>20} {:>12.7g}\n"
-                for rank, (ident, value) in enumerate(zip(found, row, strict=True), 1):
-                    file.write(line.format(query, rank, ident, value))
-
-        yield write

@@ -13,7 +13,7 @@ from projbank.kernels import hamming_lists
 from projbank.search.scan import _NO_ID, NOTHING, Nearest, Part, sort_pairs
 from projbank.threads import run_each, split_rows
 
-WORDS = 16
+WORDS = 24
 """Words of a code that are compared first, eight codes at a time."""
 CODES_PER_LIST, MOST_LISTS = 250, 65_536
 SAMPLES_PER_LIST, ROUNDS = 30, 6

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -12,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from projbank.bits import check_codes, clear_padding
 from projbank.params import check_choice, check_int
-from projbank.search.ids import check_ids
+from projbank.search.blocks import NewCodes
+from projbank.search.ids import are_texts, check_ids, check_texts, encode_payload
 from projbank.search.scan import sort_pairs
 from projbank.threads import split_rows
 
@@ -36,6 +39,13 @@ def import_extra(module: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(f"This store needs {module}: pip install projbank[{extra}]") from error
+
+
+class Labels(NamedTuple):
+    """What is kept beside codes: the ids that are texts, and the payload as JSON; None where there is none."""
+
+    names: list[str | None]
+    payload: list[str | None]
 
 
 class CodeStore(ABC):
@@ -79,14 +89,24 @@ class CodeStore(ABC):
     def close(self) -> None:
         """Write what is not written yet and let the engine go."""
 
-    def add(self, codes: ArrayLike, ids: ArrayLike | None = None, *, batch_rows: int = 10_000) -> Self:
+    def add(
+        self,
+        codes: ArrayLike,
+        ids: ArrayLike | None = None,
+        payload: Iterable[Any] | None = None,
+        *,
+        batch_rows: int = 10_000,
+    ) -> Self:
         """Add codes in batches, each of them whole or not at all.
 
         Parameters
         ----------
         codes : uint8 (n, ceil(n_bits / 8)); an array or a memory map
-        ids : int64 (n,), optional
-            Distinct, not negative, new; by default they continue after the largest one.
+        ids : int64 (n,) or list of str, optional
+            Distinct and new: numbers, not negative, or texts. By default they continue after the largest one. A store
+            holds either numbers or texts.
+        payload : list, optional
+            A small JSON value per code.
         batch_rows : codes per batch
 
         Raises
@@ -99,19 +119,24 @@ class CodeStore(ABC):
         batch_rows = check_int(type(self).__name__ + ".add", "batch_rows", batch_rows, 1)
         n_bits = self.n_bits
         array = check_codes(codes, n_bits)
-        if ids is None:
-            start = self._largest_id() + 1
-            new_ids = np.arange(start, start + len(array), dtype=np.int64)
-        else:
-            new_ids = check_ids(ids, len(array))
-            self._check_new(new_ids)
+        texts = None if payload is None else encode_payload(payload, len(array))
+        new = self._check_new(len(array), ids)._replace(payload=texts)
         for start, stop in split_rows(len(array), batch_rows):
             batch = np.ascontiguousarray(clear_padding(array[start:stop], n_bits))
+            names, some = (None if column is None else list(column)[start:stop] for column in (new.names, new.payload))
             try:
-                self._add_batch(batch, new_ids[start:stop])
+                self._add_batch(NewCodes(batch, new.ids[start:stop], names, some))
             except ConnectionError as error:
                 raise ConnectionError(f"{error} (after {start} of {len(array)} codes were stored)") from error
         return self
+
+    def payload(self, ids: ArrayLike) -> list[Any]:
+        """Return what was stored beside the codes of the given ids, in their order; None where nothing was."""
+        numbers = self._numbers_of(ids)
+        if np.any(numbers < 0):
+            missing = np.asarray(ids)[int(np.argmax(numbers < 0))]
+            raise ValueError(f"ids must be in the store. Got {missing}, which it does not hold.")
+        return [None if text is None else json.loads(text) for text in self._labels(numbers).payload]
 
     def build_index(self, kind: str, *, n_lists: int | None = None) -> Self:
         """Make searches approximate and fast; codes added later are searched, too.
@@ -134,8 +159,8 @@ class CodeStore(ABC):
         return self
 
     def search(
-        self, queries: ArrayLike, k: int = 100, *, effort: int | None = None
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        self, queries: ArrayLike, k: int = 100, *, allow: ArrayLike | None = None, effort: int | None = None
+    ) -> tuple[NDArray[np.int32], NDArray]:
         """Find the k nearest codes of each query by Hamming distance.
 
         Without an index the result is the one of `HammingIndex`, id by id: ties go to the smaller id. With an index it
@@ -145,6 +170,8 @@ class CodeStore(ABC):
         ----------
         queries : uint8 (n_queries, ceil(n_bits / 8))
         k : number of neighbours; fewer come back if the store holds fewer codes
+        allow : ids, optional
+            Only these codes are found, exactly, whether there is an index or not. Unknown ids are passed over.
         effort : int, optional
             Lists visited ("ivf", by default the square root of their number) or candidates kept ("hnsw", by default
             2 k, at least 64). No effect without an index.
@@ -152,21 +179,26 @@ class CodeStore(ABC):
         Returns
         -------
         distances : int32 (n_queries, min(k, count))
-        ids : int64 (n_queries, min(k, count))
+        ids : int64 (n_queries, min(k, count)), or objects where ids are texts (None in empty places)
         """
         owner = type(self).__name__ + ".search"
         k = check_int(owner, "k", k, 1)
         n_bits = self.n_bits
-        points = clear_padding(check_codes(queries, n_bits, "queries"), n_bits)
+        points = np.ascontiguousarray(clear_padding(check_codes(queries, n_bits, "queries"), n_bits))
         n, kind = self._count(), self._kind()
         k = min(k, n)
         if k == 0 or len(points) == 0:
             return np.empty((len(points), k), np.int32), np.empty((len(points), k), np.int64)
-        if kind == FLAT:
-            return self._search_exactly(np.ascontiguousarray(points), k, n)
-        default = math.isqrt(kind.n_lists - 1) + 1 if kind.name == "ivf" else max(2 * k, 64)
-        effort = default if effort is None else check_int(owner, "effort", effort, 1)
-        return sort_pairs(*self._fetch(np.ascontiguousarray(points), k, kind, effort), k)
+        if allow is not None:
+            numbers = self._numbers_of(allow)
+            distances, ids = self._search_allowed(points, k, np.unique(numbers[numbers >= 0]))
+        elif kind == FLAT:
+            distances, ids = self._search_exactly(points, k, n)
+        else:
+            default = math.isqrt(kind.n_lists - 1) + 1 if kind.name == "ivf" else max(2 * k, 64)
+            effort = default if effort is None else check_int(owner, "effort", effort, 1)
+            distances, ids = sort_pairs(*self._fetch(points, k, kind, effort), k)
+        return distances, self._named_ids(ids)
 
     def __enter__(self) -> Self:
         return self
@@ -174,26 +206,76 @@ class CodeStore(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _search_exactly(self, points: NDArray[np.uint8], k: int, n: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def _search_exactly(
+        self, points: NDArray[np.uint8], k: int, n: int, allow: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Fetch more and more until the last distance is beyond the k-th: most engines break ties as they like."""
         distances, ids = np.empty((len(points), k), np.int32), np.empty((len(points), k), np.int64)
         undecided = np.arange(len(points))
         size = k if self.orders_ties else min(k + 1, n)
         while len(undecided):
-            found, found_ids = sort_pairs(*self._fetch(points[undecided], size, FLAT, 0), size)
+            found, found_ids = sort_pairs(*self._fetch(points[undecided], size, FLAT, 0, allow), size)
             decided = (found[:, -1] > found[:, k - 1]) | (size == n) | self.orders_ties
             rows = undecided[decided]
             distances[rows], ids[rows] = found[decided, :k], found_ids[decided, :k]
             undecided, size = undecided[~decided], min(2 * size, n)
         return distances, ids
 
-    def _check_new(self, ids: NDArray[np.int64]) -> None:
-        """Raise where an id is already stored."""
-        if ids.min(initial=np.iinfo(np.int64).max) > self._largest_id():
-            return
-        known = self._known_ids(ids)
-        if len(known):
-            raise ValueError(f"ids must be new. Got {known[0]}, which the store already holds.")
+    def _search_allowed(
+        self, points: NDArray[np.uint8], k: int, allow: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        distances = np.full((len(points), k), NOTHING, np.int32)
+        ids = np.full((len(points), k), -1, np.int64)
+        kept = min(k, len(allow))
+        if kept:
+            distances[:, :kept], ids[:, :kept] = self._search_exactly(points, kept, len(allow), allow)
+        return distances, ids
+
+    def _check_new(self, count: int, ids: Any) -> NewCodes:
+        """Numbers of new codes, and their names if ids are texts; an error where an id is already stored."""
+        nothing = np.empty((0, 0), np.uint8)
+        first = self._largest_id() + 1
+        running = np.arange(first, first + count, dtype=np.int64)
+        named = first > 0 and self._is_named()
+        if ids is None:
+            if named and count:
+                raise ValueError("ids must be given for new codes: those of this store are texts.")
+            return NewCodes(nothing, running)
+        if are_texts(ids):
+            if first > 0 and not named:
+                raise TypeError("ids must be whole numbers, as those that the store holds. Got texts.")
+            names = check_texts(ids, count)
+            known = self._find_names(names) >= 0
+            if np.any(known):
+                raise ValueError(f"ids must be new. Got {names[int(np.argmax(known))]}, which the store already holds.")
+            return NewCodes(nothing, running, names)
+        numbers = check_ids(ids, count)
+        if named and count:
+            raise TypeError(f"ids must be texts, as those that the store holds. Got dtype {numbers.dtype}.")
+        if numbers.min(initial=np.iinfo(np.int64).max) < first:
+            stored = self._known_ids(numbers)
+            if len(stored):
+                raise ValueError(f"ids must be new. Got {stored[0]}, which the store already holds.")
+        return NewCodes(nothing, numbers)
+
+    def _numbers_of(self, ids: Any) -> NDArray[np.int64]:
+        """Numbers of the user's ids, -1 for unknown ones."""
+        if are_texts(ids):
+            return self._find_names(list(ids))
+        array = np.asarray(ids)
+        if array.size == 0:
+            return np.empty(0, np.int64)
+        if array.ndim != 1 or array.dtype.kind not in "iu" or self._is_named():
+            raise TypeError(f"ids must be a list of ids of the store. Got dtype {array.dtype}, shape {array.shape}.")
+        numbers = array.astype(np.int64)
+        return np.where(np.isin(numbers, self._known_ids(np.unique(numbers))), numbers, -1)
+
+    def _named_ids(self, numbers: NDArray[np.int64]) -> NDArray:
+        if not self._is_named():
+            return numbers
+        found = np.unique(numbers[numbers >= 0])
+        names = np.array([*self._labels(found).names, None], dtype=object)
+        return names[np.where(numbers < 0, len(found), np.searchsorted(found, numbers))]
 
     def _largest_id(self) -> int:
         """Return the largest id, -1 in an empty store."""
@@ -228,8 +310,20 @@ class CodeStore(ABC):
         """Return how the store searches now."""
 
     @abstractmethod
-    def _add_batch(self, codes: NDArray[np.uint8], ids: NDArray[np.int64]) -> None:
-        """Add checked codes, all or none of them."""
+    def _add_batch(self, batch: NewCodes) -> None:
+        """Add checked codes with their labels, all or none of them."""
+
+    @abstractmethod
+    def _is_named(self) -> bool:
+        """Whether the ids in a store that is not empty are texts."""
+
+    @abstractmethod
+    def _find_names(self, names: list[str]) -> NDArray[np.int64]:
+        """Return the number of each name, -1 for unknown ones."""
+
+    @abstractmethod
+    def _labels(self, numbers: NDArray[np.int64]) -> Labels:
+        """Return names and payload of stored numbers."""
 
     @abstractmethod
     def _build(self, kind: IndexKind) -> None:
@@ -237,6 +331,14 @@ class CodeStore(ABC):
 
     @abstractmethod
     def _fetch(
-        self, points: NDArray[np.uint8], k: int, kind: IndexKind, effort: int
+        self,
+        points: NDArray[np.uint8],
+        k: int,
+        kind: IndexKind,
+        effort: int,
+        allow: NDArray[np.int64] | None = None,
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return k nearest codes of each query in any order; the true ones, up to ties, if `kind` is flat."""
+        """Return k nearest codes of each query in any order; the true ones, up to ties, if `kind` is flat.
+
+        `allow`, of a flat search: the numbers that may be found, ascending, at least k of them.
+        """

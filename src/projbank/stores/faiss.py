@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from projbank.bits import code_bytes
 from projbank.files import atomic_path, input_file
 from projbank.notes import check_seal, seal
-from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind
+from projbank.search.blocks import NewCodes
+from projbank.search.scan import Part, nearest
+from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind, Labels
 
 VERSION = SEALED_VERSION = 2
 """From version 2 on the index has a checksum."""
-_IS_BEGUN = re.compile(r"\.(index\.faiss|store\.json)\.[0-9a-f]{8}\.part")
+_IS_BEGUN = re.compile(r"\.(index\.faiss|store\.json|labels\.json)\.[0-9a-f]{8}\.part")
 LINKS = 32
 """Links per code of the HNSW graph."""
 
@@ -29,8 +31,8 @@ class FaissStore(CodeStore):
     Parameters
     ----------
     folder : path
-        Holds `store.json` (the length of the codes) and `index.faiss`, which FAISS itself can read. FAISS knows only
-        whole bytes: other lengths are padded with bits that are 0.
+        Holds `store.json` (the length of the codes), `index.faiss`, which FAISS itself can read, and `labels.json`
+        where ids are texts or there is a payload. FAISS knows only whole bytes: other lengths are padded with zeros.
     """
 
     index_kinds = ("ivf", "hnsw")
@@ -40,6 +42,9 @@ class FaissStore(CodeStore):
         self._index: Any = None
         self._n_bits = 0
         self._changed = False
+        self._names: dict[int, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._payload: dict[int, str] = {}
         if self._folder.exists():
             self._open()
 
@@ -65,11 +70,12 @@ class FaissStore(CodeStore):
     def drop(self) -> None:
         """Delete the store's files, and its folder if nothing else is in it."""
         if self._index is not None:
-            for name in ("store.json", "index.faiss"):
+            for name in ("store.json", "index.faiss", "labels.json"):
                 (self._folder / name).unlink(missing_ok=True)
             if not any(self._folder.iterdir()):
                 self._folder.rmdir()
         self._index, self._changed = None, False
+        self._names, self._numbers, self._payload = {}, {}, {}
 
     def close(self) -> None:
         """Write the index if it has changed."""
@@ -91,14 +97,29 @@ class FaissStore(CodeStore):
             if int(about["version"]) >= SEALED_VERSION:  # FAISS follows damaged sizes wherever they lead
                 check_seal(input_file(self._folder / "index.faiss"))
             self._index = faiss.read_index_binary(str(self._folder / "index.faiss"))
-        except (ValueError, KeyError, TypeError, RuntimeError, OverflowError) as error:
+            self._read_labels()
+        except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, OverflowError) as error:
             raise ValueError(f"{self._folder}: damaged store ({' '.join(str(error).split())[:200]}).") from error
         if self._index.d != 8 * code_bytes(self._n_bits):
             raise ValueError(f"{self._folder}: damaged store ({self._n_bits} bits do not fit {self._index.d}).")
 
+    def _read_labels(self) -> None:
+        """Read texts and payload of the codes in the index; a killed process may have left more of them."""
+        path = self._folder / "labels.json"
+        if not path.exists():
+            return
+        labels, stored = json.loads(path.read_text(encoding="utf-8")), set(self._stored_ids().tolist())
+        self._names = {int(number): name for number, name in labels["names"].items() if int(number) in stored}
+        self._payload = {int(number): text for number, text in labels["payload"].items() if int(number) in stored}
+        self._numbers = {name: number for number, name in self._names.items()}
+
     def _write(self) -> None:
         import faiss
 
+        if self._names or self._payload:
+            with atomic_path(self._folder / "labels.json") as temporary:
+                text = json.dumps({"names": self._names, "payload": self._payload}, ensure_ascii=False)
+                temporary.write_text(text, encoding="utf-8")
         with atomic_path(self._folder / "index.faiss") as temporary:
             faiss.write_index_binary(self._index, str(temporary))
             seal(temporary)
@@ -131,9 +152,25 @@ class FaissStore(CodeStore):
         parts = [faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)).copy() for i in range(lists.nlist)]
         return np.concatenate(parts).astype(np.int64)
 
-    def _add_batch(self, codes: NDArray[np.uint8], ids: NDArray[np.int64]) -> None:
-        self._index.add_with_ids(codes, ids)
+    def _add_batch(self, batch: NewCodes) -> None:
+        self._index.add_with_ids(batch.codes, batch.ids)
+        numbers = batch.ids.tolist()
+        if batch.names is not None:
+            self._names.update(zip(numbers, batch.names, strict=True))
+            self._numbers.update(zip(batch.names, numbers, strict=True))
+        if batch.payload is not None:
+            self._payload.update(zip(numbers, batch.payload, strict=True))
         self._changed = True
+
+    def _is_named(self) -> bool:
+        return bool(self._names)
+
+    def _find_names(self, names: list[str]) -> NDArray[np.int64]:
+        return np.array([self._numbers.get(name, -1) for name in names], dtype=np.int64)
+
+    def _labels(self, numbers: NDArray[np.int64]) -> Labels:
+        wanted = numbers.tolist()
+        return Labels([self._names.get(one) for one in wanted], [self._payload.get(one) for one in wanted])
 
     def _build(self, kind: IndexKind) -> None:
         import faiss
@@ -152,14 +189,46 @@ class FaissStore(CodeStore):
         self._index, self._changed = index, True
 
     def _fetch(
-        self, points: NDArray[np.uint8], k: int, kind: IndexKind, effort: int
+        self,
+        points: NDArray[np.uint8],
+        k: int,
+        kind: IndexKind,
+        effort: int,
+        allow: NDArray[np.int64] | None = None,
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        if allow is not None:
+            return nearest(self._parts(allow), points, k, 1)
         if kind.name == "ivf":
             self._index.nprobe = effort
         elif kind.name == "hnsw":
             self._inner().hnsw.efSearch = effort
         distances, ids = self._index.search(points, k)
         return np.where(ids < 0, NOTHING, distances).astype(np.int32), ids
+
+    def _parts(self, allow: NDArray[np.int64]) -> list[Part]:
+        """Codes where FAISS keeps them, with the rows of those allowed."""
+        import faiss
+
+        if self._kind().name == "ivf":
+            lists, width = self._index.invlists, self._index.code_size
+            stored = [
+                (
+                    faiss.rev_swig_ptr(lists.get_codes(i), size * width),
+                    faiss.rev_swig_ptr(lists.get_ids(i), size).copy(),
+                )
+                for i in range(lists.nlist)
+                if (size := lists.list_size(i))
+            ]
+        else:
+            inner = self._inner()
+            flat: Any = faiss.downcast_IndexBinary(inner.storage) if self._kind().name == "hnsw" else inner
+            width = flat.code_size
+            stored = [(faiss.rev_swig_ptr(flat.xb.data(), flat.ntotal * width), self._stored_ids())]
+        parts = [
+            Part(codes.reshape(-1, width), ids.astype(np.int64), np.flatnonzero(np.isin(ids, allow)))
+            for codes, ids in stored
+        ]
+        return [part for part in parts if part.n_rows]
 
 
 def _owned(index: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.bits import code_bytes
-from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind, import_extra
+from projbank.search.blocks import NewCodes
+from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind, Labels, import_extra
+from projbank.threads import split_rows
 
 BITS_KEY = b"projbank.n_bits"
+IDS_PER_QUESTION = 10_000
 
 
 class LanceStore(CodeStore):
@@ -24,8 +28,9 @@ class LanceStore(CodeStore):
     folder : path
         Folder of the database, made if need be.
     table : str
-        Name of the table. It has the columns `id` (int64) and `code` (a list of bytes), and the length of the codes in
-        the metadata of its schema. Each batch of an add is one version of the table: whole or not there.
+        Name of the table. It has the columns `id` (int64), `code` (a list of bytes), `name` and `payload` (texts), and
+        the length of the codes in the metadata of its schema. Each batch of an add is one version of the table: whole
+        or not there.
     """
 
     index_kinds = ("ivf",)
@@ -47,7 +52,12 @@ class LanceStore(CodeStore):
     def _create(self, n_bits: int) -> None:
         import pyarrow as pa
 
-        fields = [pa.field("id", pa.int64()), pa.field("code", pa.list_(pa.uint8(), code_bytes(n_bits)))]
+        fields = [
+            pa.field("id", pa.int64()),
+            pa.field("code", pa.list_(pa.uint8(), code_bytes(n_bits))),
+            pa.field("name", pa.string()),
+            pa.field("payload", pa.string()),
+        ]
         schema = pa.schema(fields, metadata={BITS_KEY: str(n_bits)})
         self._table = self._database.create_table(self._name, schema=schema)
         self._n_bits = n_bits
@@ -89,11 +99,43 @@ class LanceStore(CodeStore):
     def _stored_ids(self) -> NDArray[np.int64]:
         return self._table.search().select(["id"]).limit(self._count() or 1).to_arrow()["id"].to_numpy()
 
-    def _add_batch(self, codes: NDArray[np.uint8], ids: NDArray[np.int64]) -> None:
+    def _add_batch(self, batch: NewCodes) -> None:
         import pyarrow as pa
 
-        lists = pa.FixedSizeListArray.from_arrays(pa.array(codes.reshape(-1)), codes.shape[1])
-        self._table.add(pa.table({"id": pa.array(ids), "code": lists}))
+        width = batch.codes.shape[1]
+        columns: dict[str, Any] = {
+            "id": pa.array(batch.ids),
+            "code": pa.FixedSizeListArray.from_arrays(pa.array(batch.codes.reshape(-1)), width),
+        }
+        if self._has_labels():
+            for name, texts in (("name", batch.names), ("payload", batch.payload)):
+                columns[name] = pa.array([None] * len(batch.ids) if texts is None else list(texts), pa.string())
+        elif batch.names is not None or batch.payload is not None:
+            raise ValueError(f"{self._where()}: was made without columns for texts; drop and fill it anew.")
+        self._table.add(pa.table(columns))
+
+    def _has_labels(self) -> bool:
+        """Tables of version 0.1.0 have no columns for texts."""
+        return "name" in self._table.schema.names
+
+    def _is_named(self) -> bool:
+        return self._has_labels() and bool(self._table.count_rows("name IS NOT NULL"))
+
+    def _rows(self, condition: str, values: list[Any]) -> Iterator[dict[str, Any]]:
+        """Rows whose column is among the values, asked for in portions."""
+        for start, stop in split_rows(len(values), IDS_PER_QUESTION):
+            listed = ", ".join(_literal(value) for value in values[start:stop])
+            query = self._table.search().where(f"{condition} IN ({listed})").select(["id", "name", "payload"])
+            yield from query.limit(stop - start).to_arrow().to_pylist()
+
+    def _find_names(self, names: list[str]) -> NDArray[np.int64]:
+        known = {row["name"]: row["id"] for row in self._rows("name", sorted(set(names)))} if self._has_labels() else {}
+        return np.array([known.get(name, -1) for name in names], dtype=np.int64)
+
+    def _labels(self, numbers: NDArray[np.int64]) -> Labels:
+        rows = {row["id"]: row for row in self._rows("id", np.unique(numbers).tolist())} if self._has_labels() else {}
+        wanted = [rows.get(number, {}) for number in numbers.tolist()]
+        return Labels([row.get("name") for row in wanted], [row.get("payload") for row in wanted])
 
     def _build(self, kind: IndexKind) -> None:
         from lancedb.index import IvfFlat
@@ -101,14 +143,26 @@ class LanceStore(CodeStore):
         self._table.create_index("code", config=IvfFlat(distance_type="hamming", num_partitions=kind.n_lists))
 
     def _fetch(
-        self, points: NDArray[np.uint8], k: int, kind: IndexKind, effort: int
+        self,
+        points: NDArray[np.uint8],
+        k: int,
+        kind: IndexKind,
+        effort: int,
+        allow: NDArray[np.int64] | None = None,
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         distances = np.full((len(points), k), NOTHING, dtype=np.int32)
         ids = np.full((len(points), k), -1, dtype=np.int64)
         for row, point in enumerate(points):
             query = self._table.search(point, vector_column_name="code").distance_type("hamming")
             query = query.bypass_vector_index() if kind == FLAT else query.nprobes(effort)
+            if allow is not None:
+                query = query.where(f"id IN ({', '.join(map(str, allow.tolist()))})", prefilter=True)
             found = query.limit(k).select(["id", "_distance"]).to_arrow()
             ids[row, : len(found)] = found["id"].to_numpy()
             distances[row, : len(found)] = found["_distance"].to_numpy()
         return distances, ids
+
+
+def _literal(value: Any) -> str:
+    """A number or a text as SQL writes it."""
+    return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"

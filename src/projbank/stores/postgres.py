@@ -1,4 +1,4 @@
-"""Codes in PostgreSQL with pgvector: a table of `id bigint` and `code bit(n)`, ordered by `<~>`."""
+"""Codes in PostgreSQL with pgvector: a table of `id bigint`, `code bit(n)` and texts, ordered by `<~>`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from projbank.bits import unpack
 from projbank.params import reject
-from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind, import_extra
+from projbank.search.blocks import NewCodes
+from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind, Labels, import_extra
 from projbank.threads import split_rows
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ class PostgresStore(CodeStore):
         with self._transaction() as cursor:
             self._run(cursor, "SET LOCAL client_min_messages = warning")
             self._run(cursor, "CREATE EXTENSION IF NOT EXISTS vector")
-            self._run(cursor, "CREATE TABLE {table} (id bigint PRIMARY KEY, code bit({n}) NOT NULL)", n=n_bits)
+            columns: LiteralString = "id bigint PRIMARY KEY, code bit({n}) NOT NULL, name text UNIQUE, payload jsonb"
+            self._run(cursor, "CREATE TABLE {table} (" + columns + ")", n=n_bits)
             # long codes are stored out of line as they are: compressing random bits gains nothing
             self._run(cursor, "ALTER TABLE {table} ALTER COLUMN code SET STORAGE EXTERNAL")
 
@@ -164,13 +166,66 @@ class PostgresStore(CodeStore):
                 known += [row[0] for row in rows]
         return np.array(known, dtype=np.int64)
 
-    def _add_batch(self, codes: NDArray[np.uint8], ids: NDArray[np.int64]) -> None:
-        rows = _binary_rows(codes, ids, self.n_bits)
-        statement = self._psycopg.sql.SQL("COPY {} (id, code) FROM STDIN (FORMAT BINARY)").format(self._table)
+    def _add_batch(self, batch: NewCodes) -> None:
+        sql = self._psycopg.sql
+        if batch.names is None and batch.payload is None:
+            rows = _binary_rows(batch.codes, batch.ids, self.n_bits)
+            statement = sql.SQL("COPY {} (id, code) FROM STDIN (FORMAT BINARY)").format(self._table)
+            with self._transaction() as cursor, cursor.copy(statement) as copy:
+                copy.write(COPY_SIGNATURE)
+                copy.write(rows)
+                copy.write(COPY_END)
+            return
+        self._need_labels()
+        bits = (unpack(batch.codes, self.n_bits) + ord("0")).astype(np.uint8)
+        nothing = [None] * len(batch.ids)
+        columns = zip(batch.ids.tolist(), bits, batch.names or nothing, batch.payload or nothing, strict=True)
+        statement = sql.SQL("COPY {} (id, code, name, payload) FROM STDIN").format(self._table)
         with self._transaction() as cursor, cursor.copy(statement) as copy:
-            copy.write(COPY_SIGNATURE)
-            copy.write(rows)
-            copy.write(COPY_END)
+            for number, code, name, payload in columns:
+                copy.write_row((number, code.tobytes().decode(), name, payload))
+
+    def _need_labels(self) -> None:
+        """Add columns for texts to a table of version 0.1.0."""
+        with self._transaction() as cursor:
+            self._run(cursor, "SET LOCAL client_min_messages = warning")
+            add: LiteralString = "ADD COLUMN IF NOT EXISTS name text UNIQUE, ADD COLUMN IF NOT EXISTS payload jsonb"
+            self._run(cursor, "ALTER TABLE {table} " + add)
+
+    def _has_labels(self) -> bool:
+        text = """
+            SELECT count(*) FROM pg_attribute
+            WHERE attrelid = to_regclass(%s) AND attname IN ('name', 'payload') AND NOT attisdropped"""
+        with self._transaction() as cursor:
+            return bool(cursor.execute(text, [self._table.as_string(cursor)]).fetchall()[0][0] == 2)
+
+    def _is_named(self) -> bool:
+        if not self._has_labels():
+            return False
+        with self._transaction() as cursor:
+            return bool(
+                self._run(cursor, "SELECT EXISTS (SELECT FROM {table} WHERE name IS NOT NULL)").fetchall()[0][0]
+            )
+
+    def _find_names(self, names: list[str]) -> NDArray[np.int64]:
+        known: dict[str, int] = {}
+        if self._has_labels():
+            with self._transaction() as cursor:
+                for start, stop in split_rows(len(names), IDS_PER_QUESTION):
+                    text: LiteralString = "SELECT name, id FROM {table} WHERE name = ANY(%s)"
+                    known |= dict(self._run(cursor, text, [names[start:stop]]).fetchall())
+        return np.array([known.get(name, -1) for name in names], dtype=np.int64)
+
+    def _labels(self, numbers: NDArray[np.int64]) -> Labels:
+        rows: dict[int, tuple[str | None, str | None]] = {}
+        if self._has_labels():
+            with self._transaction() as cursor:
+                for start, stop in split_rows(len(numbers), IDS_PER_QUESTION):
+                    text: LiteralString = "SELECT id, name, payload::text FROM {table} WHERE id = ANY(%s)"
+                    found = self._run(cursor, text, [numbers[start:stop].tolist()]).fetchall()
+                    rows |= {number: (name, payload) for number, name, payload in found}
+        wanted = [rows.get(number, (None, None)) for number in numbers.tolist()]
+        return Labels([name for name, _ in wanted], [payload for _, payload in wanted])
 
     def _build(self, kind: IndexKind) -> None:
         if self.n_bits > MAX_INDEXED_BITS:
@@ -183,27 +238,36 @@ class PostgresStore(CodeStore):
                 self._run(cursor, text, n=kind.n_lists)
 
     def _fetch(
-        self, points: NDArray[np.uint8], k: int, kind: IndexKind, effort: int
+        self,
+        points: NDArray[np.uint8],
+        k: int,
+        kind: IndexKind,
+        effort: int,
+        allow: NDArray[np.int64] | None = None,
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         distances = np.full((len(points), k), NOTHING, dtype=np.int32)
         ids = np.full((len(points), k), -1, dtype=np.int64)
         n_bits = self.n_bits
         order: LiteralString = "code <~> %(point)s::bit({n})"  # an index serves exactly this order, without the id
         order_by: LiteralString = order + ", id" if kind == FLAT else order
-        select: LiteralString = "SELECT id, " + order + " FROM {table} ORDER BY " + order_by + " LIMIT %(k)s"
+        where: LiteralString = "" if allow is None else " WHERE id = ANY(%(allow)s)"
+        select: LiteralString = (
+            "SELECT id, " + order + " FROM {table}" + where + " ORDER BY " + order_by + " LIMIT %(k)s"
+        )
+        values = {"k": k} if allow is None else {"k": k, "allow": allow.tolist()}
         with self._transaction() as cursor:
             for name, value in _settings(kind, effort).items():
                 cursor.execute("SELECT set_config(%s, %s, true)", [name, value])
             for row, bits in enumerate(unpack(points, n_bits)):
                 text = (bits + ord("0")).astype(np.uint8).tobytes().decode()
-                found = self._run(cursor, select, {"point": text, "k": k}, n=n_bits).fetchall()
+                found = self._run(cursor, select, {"point": text, **values}, n=n_bits).fetchall()
                 ids[row, : len(found)] = [ident for ident, _ in found]
                 distances[row, : len(found)] = [distance for _, distance in found]
         return distances, ids
 
 
 def _settings(kind: IndexKind, effort: int) -> dict[str, str]:
-    """Settings of one search; a flat one must not use an index that someone else has made."""
+    """Settings of one search; a flat one, ordered by the id too, must not use an index that someone else has made."""
     if kind == FLAT:
         return {"enable_indexscan": "off"}
     if kind.name == "ivf":

@@ -1,0 +1,105 @@
+"""`projbank store`: put codes into another engine, or into a file for one, and search there."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from projbank.cli.outputs import Force
+from projbank.cli.results import Format, read_ids, read_payload, result_writer
+
+if TYPE_CHECKING:
+    from projbank.stores.base import CodeStore
+
+
+class Engine(StrEnum):
+    """Names of the engines."""
+
+    faiss = "faiss"
+    lancedb = "lancedb"
+    postgres = "postgres"
+    sqlite = "sqlite"
+    elasticsearch = "elasticsearch"
+    opensearch = "opensearch"
+    milvus = "milvus"
+
+
+def store(
+    engine: Annotated[Engine, typer.Argument(help="The last three are written as files that the engine imports.")],
+    codes: Annotated[
+        Path | None, typer.Argument(help="Packed codes to add (.npy), as `projbank encode` writes them.")
+    ] = None,
+    to: Annotated[
+        str, typer.Option("--to", help="Folder, database file, address of PostgreSQL, or file to write.")
+    ] = "store",
+    table: Annotated[str, typer.Option(help="Table, index or collection; a folder of FAISS has none.")] = "codes",
+    ids: Annotated[Path | None, typer.Option(help="Own ids: numbers (.npy), or a text file, one per line.")] = None,
+    payload: Annotated[
+        Path | None, typer.Option(help="Kept beside the codes: a file with one JSON value per line.")
+    ] = None,
+    bits: Annotated[
+        int | None, typer.Option("--bits", "-b", help="Bits per code; 8 times the bytes if not given.")
+    ] = None,
+    build: Annotated[str | None, typer.Option(help="Make searches approximate by this index: ivf or hnsw.")] = None,
+    queries: Annotated[Path | None, typer.Option("--search", help="Packed codes to search for (.npy).")] = None,
+    k: Annotated[int, typer.Option("-k", help="Neighbours per query.")] = 10,
+    allow: Annotated[
+        Path | None, typer.Option(help="Find only these ids: numbers (.npy), or a text file, one per line.")
+    ] = None,
+    effort: Annotated[
+        int | None, typer.Option(help="Lists visited (ivf) or candidates kept (hnsw) by a search.")
+    ] = None,
+    format: Annotated[Format, typer.Option(help="How results are written.")] = Format.table,  # noqa: A002
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File for the results; standard output if not given.")
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Put codes into another engine, and search there.
+
+    Codes are added, then an index is built (--build), then the engine is searched (--search), as far as each is asked
+    for.
+    """
+    from projbank.rows.files import open_array
+
+    if codes is None and build is None and queries is None:
+        raise ValueError("Nothing to do: give codes to add, --build, or --search.")
+    own, values = read_ids(ids), read_payload(payload)
+    if engine.value in ("elasticsearch", "opensearch", "milvus"):
+        if codes is None or build is not None or queries is not None:
+            raise ValueError(f"{engine.value} is written as a file: give codes, and neither --build nor --search.")
+        from projbank.stores import export
+
+        array = open_array(codes)
+        written = export(engine.value, to, array, own, values, n_bits=bits, name=table, force=force)
+        print(f"{written[0]}: {len(array)} codes; {written[1]}: the schema")
+        return
+    with _open(engine, to, table) as opened:
+        if codes is not None:
+            array = open_array(codes)
+            if array.ndim != 2:
+                raise ValueError(f"{codes}: codes must be a 2-D array, one code per row. Got shape {array.shape}.")
+            opened.create(8 * array.shape[1] if bits is None else bits).add(array, own, values)
+            print(f"{to}: {len(array)} codes added, {opened.count()} in all")
+        if build is not None:
+            opened.build_index(build)
+            print(f"{to}: index {build} built")
+        if queries is not None:
+            distances, found = opened.search(open_array(queries), k, allow=read_ids(allow), effort=effort)
+            with result_writer(output, format, "distance", (queries, allow), force, opened.payload) as write:
+                write(0, distances, found)
+
+
+def _open(engine: Engine, to: str, table: str) -> CodeStore:
+    from projbank import stores
+
+    if engine is Engine.faiss:
+        return stores.FaissStore(to)
+    if engine is Engine.lancedb:
+        return stores.LanceStore(to, table)
+    if engine is Engine.sqlite:
+        return stores.SqliteStore(to, table)
+    return stores.PostgresStore(to, table)

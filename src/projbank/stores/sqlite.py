@@ -1,0 +1,182 @@
+"""Codes in SQLite with the extension sqlite-vec: a table in one file, ordered by `vec_distance_hamming`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.bits import code_bytes
+from projbank.search.blocks import NewCodes
+from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind, Labels, import_extra
+
+MAX_NAME = 200
+
+
+class SqliteStore(CodeStore):
+    """Codes in a table of an SQLite database.
+
+    Parameters
+    ----------
+    path : path
+        File of the database, made if need be; other tables in it are left alone.
+    table : str
+        Name of the table, always quoted. It has the columns `id`, `code` (a blob of whole bytes), `name` and `payload`;
+        the length of the codes stands in the table `projbank_stores`.
+
+    Notes
+    -----
+    Searches are exact scans by ``vec_distance_hamming``. Where Python's own sqlite3 cannot load extensions, the package
+    apsw is used. Each batch of an add is one transaction.
+    """
+
+    index_kinds = ()
+    orders_ties = True
+
+    def __init__(self, path: str | os.PathLike[str], table: str = "codes") -> None:
+        self._path, self._name = Path(path), table
+        if not 0 < len(table) <= MAX_NAME or "\0" in table:
+            raise ValueError(f"The 'table' parameter of SqliteStore must be of 1 to {MAX_NAME} letters. Got {table!r}.")
+        if not self._path.parent.is_dir():
+            raise FileNotFoundError(f"{path}: there is no folder {self._path.parent}.")
+        self._table = '"' + table.replace('"', '""') + '"'
+        self._lazy: Any = None
+        self._run("CREATE TABLE IF NOT EXISTS projbank_stores (name TEXT PRIMARY KEY, n_bits INTEGER NOT NULL)")
+
+    def _where(self) -> str:
+        return f"{self._path}, table {self._name!r}"
+
+    def _stored_bits(self) -> int | None:
+        rows = self._run("SELECT n_bits FROM projbank_stores WHERE name = ?", (self._name,))
+        return int(rows[0][0]) if rows else None
+
+    def _create(self, n_bits: int) -> None:
+        with self._transaction() as connection:
+            columns = "id INTEGER PRIMARY KEY, code BLOB NOT NULL, name TEXT UNIQUE, payload TEXT"
+            connection.execute(f"CREATE TABLE {self._table} ({columns})")
+            connection.execute("INSERT INTO projbank_stores VALUES (?, ?)", (self._name, n_bits))
+
+    def _count(self) -> int:
+        return int(self._run(f"SELECT count(*) FROM {self._table}")[0][0])
+
+    def drop(self) -> None:
+        """Delete the table."""
+        if self._stored_bits() is not None:
+            with self._transaction() as connection:
+                connection.execute(f"DROP TABLE {self._table}")
+                connection.execute("DELETE FROM projbank_stores WHERE name = ?", (self._name,))
+
+    def close(self) -> None:
+        """Close the database; every batch was committed when it was added."""
+        if self._lazy is not None:
+            self._lazy.close()
+            self._lazy = None
+
+    def _kind(self) -> IndexKind:
+        return FLAT
+
+    def _largest_id(self) -> int:
+        return int(self._run(f"SELECT coalesce(max(id), -1) FROM {self._table}")[0][0])
+
+    def _known_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        rows = self._among("id", "id", ids.tolist())
+        return np.array([row[0] for row in rows], dtype=np.int64)
+
+    def _add_batch(self, batch: NewCodes) -> None:
+        nothing = [None] * len(batch.ids)
+        rows = zip(
+            batch.ids.tolist(),
+            (code.tobytes() for code in batch.codes),
+            batch.names or nothing,
+            batch.payload or nothing,
+            strict=True,
+        )
+        with self._transaction() as connection:
+            connection.executemany(f"INSERT INTO {self._table} VALUES (?, ?, ?, ?)", rows)
+
+    def _is_named(self) -> bool:
+        return bool(self._run(f"SELECT EXISTS (SELECT 1 FROM {self._table} WHERE name IS NOT NULL)")[0][0])
+
+    def _find_names(self, names: list[str]) -> NDArray[np.int64]:
+        known = dict(self._among("name, id", "name", names))
+        return np.array([known.get(name, -1) for name in names], dtype=np.int64)
+
+    def _labels(self, numbers: NDArray[np.int64]) -> Labels:
+        rows = {row[0]: row[1:] for row in self._among("id, name, payload", "id", numbers.tolist())}
+        wanted = [rows.get(number, (None, None)) for number in numbers.tolist()]
+        return Labels([name for name, _ in wanted], [payload for _, payload in wanted])
+
+    def _build(self, kind: IndexKind) -> None:
+        raise NotImplementedError("sqlite-vec has no index for bit vectors")
+
+    def _fetch(
+        self,
+        points: NDArray[np.uint8],
+        k: int,
+        kind: IndexKind,
+        effort: int,
+        allow: NDArray[np.int64] | None = None,
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        distances = np.full((len(points), k), NOTHING, dtype=np.int32)
+        ids = np.full((len(points), k), -1, dtype=np.int64)
+        where = "" if allow is None else "WHERE id IN (SELECT value FROM json_each(?))"
+        values = [] if allow is None else [json.dumps(allow.tolist())]
+        select = (
+            f"SELECT id, vec_distance_hamming(vec_bit(code), vec_bit(?)) AS distance FROM {self._table} {where} "
+            "ORDER BY distance, id LIMIT ?"
+        )
+        width = code_bytes(self.n_bits)
+        for row, point in enumerate(points):
+            found = self._run(select, (point[:width].tobytes(), *values, k))
+            ids[row, : len(found)] = [number for number, _ in found]
+            distances[row, : len(found)] = [int(distance) for _, distance in found]
+        return distances, ids
+
+    def _among(self, columns: str, key: str, values: list[Any]) -> list[Any]:
+        """Rows whose column `key` is among the values."""
+        text = f"SELECT {columns} FROM {self._table} WHERE {key} IN (SELECT value FROM json_each(?))"
+        return self._run(text, (json.dumps(values),))
+
+    def _run(self, text: str, values: Iterable[Any] = ()) -> list[Any]:
+        with self._errors() as connection:
+            return list(connection.execute(text, tuple(values)))
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        with self._errors() as connection, connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[Any]:
+        """Yield the open database; the engine's errors become plain ones."""
+        if self._lazy is None:
+            self._lazy, self._failure = _open(self._path)
+        try:
+            yield self._lazy
+        except self._failure as error:
+            raise OSError(f"{self._where()}: {' '.join(str(error).split())}") from error
+
+
+def _open(path: Path) -> tuple[Any, type[Exception]]:
+    """Open a database with sqlite-vec loaded; return it and the class of its errors."""
+    extension = import_extra("sqlite_vec", "sqlite").loadable_path()
+    connection: Any
+    if hasattr(sqlite3.Connection, "enable_load_extension"):
+        connection, failure = sqlite3.connect(path), sqlite3.Error
+    else:
+        apsw = import_extra("apsw", "sqlite")
+        try:
+            connection, failure = apsw.Connection(str(path)), apsw.Error
+        except apsw.Error as error:
+            raise OSError(f"{path}: {error}") from error
+    connection.enable_load_extension(True)
+    connection.load_extension(extension)
+    connection.enable_load_extension(False)
+    return connection, failure
