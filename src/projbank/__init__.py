@@ -10,15 +10,26 @@ if TYPE_CHECKING:
     from projbank.bank import ProjectionBank
     from projbank.kernel_bank import KernelProjectionBank
     from projbank.models.file import ModelFileError, load
+    from projbank.neighbors import HammingNeighbors
     from projbank.search import HammingIndex
     from projbank.upkeep.check import check
 
 __version__ = "0.1.0"
-__all__ = ["Album", "HammingIndex", "KernelProjectionBank", "ModelFileError", "ProjectionBank", "check", "load"]
+__all__ = [
+    "Album",
+    "HammingIndex",
+    "HammingNeighbors",
+    "KernelProjectionBank",
+    "ModelFileError",
+    "ProjectionBank",
+    "check",
+    "load",
+]
 
 _PLACES = {
     "Album": "album",
     "HammingIndex": "search",
+    "HammingNeighbors": "neighbors",
     "KernelProjectionBank": "kernel_bank",
     "ModelFileError": "models.file",
     "ProjectionBank": "bank",

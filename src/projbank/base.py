@@ -129,7 +129,7 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
         self._check_parameters()
         rows = self._check_rows(X, reset=True)
         n_bits = self._resolve_bits(rows.shape[1])
-        seed = self._seed()
+        seed = self.seed()
         with blas_threads(1):  # work is shared out in blocks: same bits for any number of threads
             self._learn(rows, n_bits, seed, **more)
         return self
@@ -156,7 +156,8 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
         self._write(rows, out)
         return out
 
-    def _seed(self) -> int:
+    def seed(self) -> int:
+        """Return the seed that `random_state` stands for."""
         return int(check_random_state(self.random_state).randint(2**31))
 
     def _resolve_bits(self, n_features: int) -> int:
@@ -165,39 +166,7 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
         return auto_bits(n_features) if isinstance(self.n_bits, str) else int(self.n_bits)
 
     def _check_rows(self, X: Any, reset: bool = False) -> RowSource:
-        """Check kind and shape without a pass over the data; NaN and infinity are found as the rows are read."""
-        if not reset:
-            if not hasattr(self, "n_features_in_"):
-                check_is_fitted(self)
-            if (  # the checks below cost more than coding one vector
-                type(X) is np.ndarray
-                and X.dtype == np.float32
-                and X.ndim == 2
-                and X.shape[0] > 0
-                and X.shape[1] == self.n_features_in_
-                and not hasattr(self, "feature_names_in_")
-            ):
-                return ArrayRows(X)
-        if sp.issparse(X):
-            X = checked(X)  # before anything converts it
-        rows = foreign_rows(X)
-        if rows is not None:
-            least = 2 if reset else 1
-            if rows.shape[0] < least or rows.shape[1] < 1:
-                raise ValueError(f"X must have at least {least} row(s) and 1 column. Got shape {rows.shape}.")
-            validate_data(self, rows, reset=reset, skip_check_array=True)
-            return rows
-        return as_rows(
-            validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse="csr",
-                dtype="numeric",
-                ensure_all_finite=False,
-                ensure_min_samples=2 if reset else 1,
-            )
-        )
+        return checked_rows(self, X, reset)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -240,6 +209,42 @@ class Place(NamedTuple):
     def model_class(self) -> Any:
         """Import the class of the models."""
         return _imported(self.model)
+
+
+def checked_rows(estimator: Any, X: Any, reset: bool) -> RowSource:
+    """Check kind and shape without a pass over the data; NaN and infinity are found as the rows are read."""
+    if not reset:
+        if not hasattr(estimator, "n_features_in_"):
+            check_is_fitted(estimator)
+        if (  # the checks below cost more than coding one vector
+            type(X) is np.ndarray
+            and X.dtype == np.float32
+            and X.ndim == 2
+            and X.shape[0] > 0
+            and X.shape[1] == estimator.n_features_in_
+            and not hasattr(estimator, "feature_names_in_")
+        ):
+            return ArrayRows(X)
+    if sp.issparse(X):
+        X = checked(X)  # before anything converts it
+    rows = foreign_rows(X)
+    if rows is not None:
+        least = 2 if reset else 1
+        if rows.shape[0] < least or rows.shape[1] < 1:
+            raise ValueError(f"X must have at least {least} row(s) and 1 column. Got shape {rows.shape}.")
+        validate_data(estimator, rows, reset=reset, skip_check_array=True)
+        return rows
+    return as_rows(
+        validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype="numeric",
+            ensure_all_finite=False,
+            ensure_min_samples=2 if reset else 1,
+        )
+    )
 
 
 class ModelCoder(RowCoder):
@@ -353,7 +358,7 @@ class ModelCoder(RowCoder):
             say(f"loss: {_sample(self.loss_curve_)}", self.verbose)
 
     def _run(self, seed: int | None = None) -> Run:
-        seed = self._seed() if seed is None else seed
+        seed = self.seed() if seed is None else seed
         return Run(type(self).__name__, seed, thread_count(self.n_jobs), self.verbose)
 
     def _write(self, rows: RowSource, out: NDArray[Any]) -> None:

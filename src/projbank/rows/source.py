@@ -191,16 +191,16 @@ class SparseRows(RowSource):
     """Rows of a scipy.sparse matrix."""
 
     def __init__(self, matrix: Any) -> None:
-        self._matrix = checked(matrix)
-        self.shape = self._matrix.shape
+        self.matrix = checked(matrix)
+        self.shape = self.matrix.shape
 
     def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
-        return as_floats(self._matrix[start:stop, columns].toarray())
+        return as_floats(self.matrix[start:stop, columns].toarray())
 
     def take(self, ids: NDArray[np.integer], out: Floats, n_threads: int = 1) -> None:
         for start, stop in split_rows(len(ids), 8):
             with np.errstate(over="ignore"):
-                out[start:stop] = self._matrix[ids[start:stop]].toarray()
+                out[start:stop] = self.matrix[ids[start:stop]].toarray()
 
 
 def as_rows(X: Any) -> RowSource:
