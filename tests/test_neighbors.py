@@ -55,7 +55,7 @@ def test_neighbours_of_new_vectors(digits):
 def test_each_vector_comes_first_even_among_copies(digits):
     X = np.repeat(digits[0][:6], 30, axis=0)
     for rerank in (True, False):
-        graph = HammingNeighbors(4, rerank=rerank, bank=QUICK).fit_transform(X)
+        graph = HammingNeighbors(4, rerank=rerank, bank=ProjectionBank(64, solver="random")).fit_transform(X)
         ids = graph.indices.reshape(len(X), 5)
         np.testing.assert_array_equal(ids[:, 0], np.arange(len(X)))
         assert all(len(set(row)) == 5 for row in ids.tolist())
