@@ -9,11 +9,11 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 
 from projbank.evaluate.results import Mean, read_results
-from projbank.paper.report import paper, plots, sections, write_report
+from projbank.paper.report import causes, paper, plots, sections, write_report
 from projbank.paper.report.content import Cell, Figure, Table, mark_best, three_digits, with_spread
 from projbank.paper.report.statements import STATEMENTS, Measure, check, judge, statements_table
 from projbank.paper.report.study import SetInfo, read_study
-from projbank.paper.report.tables import area_table, cost_table, retrieval_table
+from projbank.paper.report.tables import area_table, cost_table, retrieval_table, tuned_table
 
 
 def made_up_set(values, **words):
@@ -237,6 +237,26 @@ AT_D8 = {
     "kbpb-rbf": 0.42,
 }
 AS_IN_THE_PAPER = {(method, 80): value for method, value in AT_D8.items()}
+
+
+def test_causes_stand_in_three_tables(folder):
+    (one,) = read_study(folder)
+    groups, settings, others = causes.tables(one)
+    found = {
+        (r["params"].get("grouping"), r["params"].get("weights")): r["precision"]["50"]
+        for r in read_results(folder / "results" / "digits.causes.json")
+    }
+    assert groups.rows[0][2].value == found["kmeans", "ones"]
+    assert settings.rows[0][1].value == found["kmeans", "learnt"]
+    cells = [cell for table in (groups, settings, others) for row in table.rows for cell in row[1:]]
+    assert all(cell.value is not None for cell in cells)
+
+
+def test_chosen_parameters_stand_under_their_table(folder):
+    (one,) = read_study(folder)
+    (chosen,) = {str(r["chosen"]) for r in one.good("tuned") if r["method"] == "bpb"}
+    lam = float(chosen.partition(": ")[2].rstrip("}"))
+    assert f"BPB: lam {lam:g}" in tuned_table(one, 50).notes
 
 
 def said(text):
