@@ -165,7 +165,14 @@ def test_an_update_runs_behind_the_page(tmp_path):
         status = site.ask("/api/status")[2]
         assert status["photos"] == 9
         assert [problem["path"] for problem in status["problems"]] == ["bad.jpg"]
-        assert site.ask("/api/find?k=1", "POST", (root / "new.jpg").read_bytes())[2][0]["path"] == "new.jpg"
+        (new,) = site.ask("/api/find?k=1", "POST", (root / "new.jpg").read_bytes())[2]
+        assert new["path"] == "new.jpg"
+        assert site.ask(f"/thumbnail/{new['id']}")[0] == 200
+        assert len(list((root / ".projbank" / "thumbnails").rglob("*.jpg"))) == 1
+        (root / "new.jpg").unlink()
+        site.ask("/api/update", "POST")
+        site.wait()
+        assert not list((root / ".projbank" / "thumbnails").rglob("*.jpg"))
 
 
 def test_duplicate_groups(made, tmp_path):

@@ -8,6 +8,7 @@ import numpy as np
 
 from projbank.album.album import Album
 from projbank.album.describe import digest, read_file
+from projbank.album.update import THUMBNAILS
 from projbank.features.media import MediaError
 from projbank.features.photos import read_photo
 from projbank.files import atomic_path
@@ -23,7 +24,7 @@ def thumbnail(album: Album, content: int) -> bytes:
     if known is None:
         raise KeyError(content)
     key = known.hash.hex()
-    path = album.folder / "thumbnails" / key[:2] / f"{key}.jpg"
+    path = album.folder / THUMBNAILS / key[:2] / f"{key}.jpg"
     if path.is_file():
         return path.read_bytes()
     data = photo_bytes(album, content, known.hash)

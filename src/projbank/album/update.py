@@ -27,6 +27,8 @@ FEW = 12
 """So many photos are described at once by this process; more are worth the start of others."""
 AT_ONCE = 64
 """Photos of one transaction."""
+THUMBNAILS = "thumbnails"
+"""Folder of small pictures, each named by the hash of its photo."""
 OUTGROWN = 4
 """An album of so many times the photos that its codes were learnt from wants to learn again."""
 
@@ -104,7 +106,15 @@ class Updater:
             for file in self.store.answer_by(unfinished):
                 (self.folder / file).unlink(missing_ok=True)
         self.store.forget_unused()
+        if done.gone or done.described:
+            self._remove_thumbnails()
         return self._summary(done)
+
+    def _remove_thumbnails(self) -> None:
+        """Remove the thumbnails of photos that are not in the album any more."""
+        for path in (self.folder / THUMBNAILS).glob("??/*.jpg"):
+            if self.store.content_id(bytes.fromhex(path.stem)) is None:
+                path.unlink(missing_ok=True)
 
     def _summary(self, done: Update) -> Update:
         model = self.store.model()

@@ -62,7 +62,8 @@ def _tell(folder: Path, done: Update, verbose: int) -> None:
     """Say in a few lines what was done, and what is not in the album and why."""
     from projbank.progress import plain
 
-    print(f"{folder}: {done.photos} photos, codes of {done.n_bits} bits ({done.describer})")
+    codes = f", codes of {done.n_bits} bits ({done.describer})" if done.describer else ""
+    print(f"{folder}: {done.photos} photos{codes}")
     counts = {"described": done.described, "moved or copied": done.copied, "gone": done.gone}
     changes = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
     print(changes or "nothing has changed")
