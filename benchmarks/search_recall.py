@@ -57,7 +57,7 @@ def projbank_lists(codes: Codes) -> Settings:
     block = organised(NewCodes(codes, np.arange(len(codes))), n_bits, 0.99, THREADS)
     rows = Part(block.part.codes, np.arange(len(codes)))
     assert block.lists is not None
-    for recall in (0.8, 0.9, 0.95, 0.98, 0.99, 0.995):
+    for recall in (0.9, 0.95, 0.99, 0.995):
         block.lists.reaches = measure_reach(rows, block.lists, recall, 0, THREADS)
         yield f"recall={recall}", lambda queries: nearest_coarse([block], queries, K, 1)[1]
 
@@ -165,7 +165,8 @@ def measure(method: str, codes: Codes, queries: Codes) -> dict[str, Any]:
     """One method: what its build takes, and a point of its curve per setting."""
     part = Part(codes, np.arange(len(codes)))
     truth = nearest([part], queries, K, THREADS)[1]
-    exact = cpu_seconds(lambda: nearest([part], queries, K, 1)) / len(queries)
+    some = queries[:100]
+    exact = cpu_seconds(lambda: nearest([part], some, K, 1)) / len(some)
     gc.collect()
     before, wall, cpu = _resident(), time.perf_counter(), time.process_time()
     faiss.omp_set_num_threads(THREADS)

@@ -107,7 +107,6 @@ def search(
     jobs: Jobs = None,
 ) -> None:
     """Find the nearest codes of each query."""
-    from projbank.rows.source import as_rows
     from projbank.search import HammingIndex
 
     reading = Reading(dataset, layer, from_obsm, normalize)
@@ -134,7 +133,7 @@ def search(
                 max_distance=max_distance,
                 query_bits=query_bits,
                 rerank=rerank if gallery is None else gallery,
-                query_vectors=None if vectors is None else as_rows(vectors).block(start, end),
+                query_vectors=None if vectors is None else vectors.block(start, end),
                 metric=metric.value,
                 shortlist=shortlist,
                 n_jobs=jobs,
@@ -155,12 +154,10 @@ class _Queries(NamedTuple):
 def _open_queries(
     path: Path, bank: Path | None, n_bits: int, as_margins: bool, reading: Reading, jobs: int | None
 ) -> _Queries:
-    from projbank.rows.files import open_array
-
     if bank is None:
-        from projbank.npyfile import read_note
+        from projbank.npyfile import open_npy
 
-        points = open_array(path)
+        points, note = open_npy(path)
         are_margins = points.dtype.kind == "f"
         if points.ndim != 2:
             raise ValueError(f"{path}: queries must be a 2-D array, one query per row. Got shape {points.shape}.")
@@ -168,7 +165,7 @@ def _open_queries(
             raise ValueError(
                 f"{path}: asymmetric search needs margins (floats), or vectors and --bank. Got {points.dtype}."
             )
-        made_by = (read_note(path) or {}).get("made_by")
+        made_by = (note or {}).get("made_by")
         return _Queries(len(points), are_margins, lambda start, stop: points[start:stop], None, made_by)
     from projbank.methods.nearest import query_values
     from projbank.models.file import load
@@ -188,12 +185,14 @@ def _open_queries(
 
 
 def _open_query_vectors(path: Path | None, source: _Queries, reading: Reading) -> Any:
+    from projbank.rows.source import as_rows
+
     vectors = source.vectors if path is None else reading.open(path)
     if vectors is None:
         raise ValueError("--rerank FILE needs the queries' vectors: give --bank, or --query-vectors.")
     if vectors.shape[0] != source.n_queries:
         raise ValueError(f"{path}: has {vectors.shape[0]} vectors for {source.n_queries} queries.")
-    return vectors
+    return as_rows(vectors)
 
 
 def _rows(n_queries: int, row: int | None) -> tuple[int, int]:

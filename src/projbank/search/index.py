@@ -11,11 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from projbank.bits import check_codes, clear_padding, pack
 from projbank.params import check_choice, check_int, reject
-from projbank.rows.source import check_finite
 from projbank.search.blocks import Block
 from projbank.search.gallery import Gallery
-from projbank.search.margins import quantise, weigh
-from projbank.search.rerank import by_margins, by_vectors
 from projbank.search.scan import NOTHING, Part, nearest, nearest_weighted, within
 from projbank.search.storage import Stored, append_changes, check_unchanged, read_gallery, write_gallery
 from projbank.threads import thread_count
@@ -218,9 +215,13 @@ class HammingIndex:
             if points.dtype == np.uint8:
                 raise TypeError('queries must be margins (floats) for rerank="asymmetric". Got packed codes (uint8).')
             _, found = self._one_stage(parts, pack(points > 0), size, query_bits, most, n_threads, coarse)
+            from projbank.search.rerank import by_margins
+
             rows = self._gallery.rows_of(found.reshape(-1)).reshape(found.shape)
             values, found = by_margins(self._gallery.all_parts(), rows, found, points, k, query_bits, n_threads)
         else:
+            from projbank.search.rerank import by_vectors
+
             check_choice(owner, "metric", metric, ("l2", "cosine"))
             _, found = self._one_stage(parts, points, size, query_bits, most, n_threads, coarse)
             values, found = by_vectors(found, rerank, query_vectors, metric, k, n_threads)
@@ -319,6 +320,8 @@ class HammingIndex:
             return nearest_coarse(self._gallery.live_blocks(), points, k, n_threads, most)
         if points.dtype == np.uint8:
             return nearest(parts, points, k, n_threads, most)
+        from projbank.search.margins import quantise, weigh
+
         integers, scale = quantise(points, query_bits)
         weighted = weigh(integers, query_bits)
         distances, ids = nearest_weighted(parts, weighted, k, n_threads)
@@ -346,6 +349,8 @@ class HammingIndex:
         lacking = self._n_bits - array.shape[1] if array.ndim == 2 else -1
         if not 0 <= lacking <= self._may_lack:
             raise ValueError(f"queries must be margins of shape (n, {self._n_bits}). Got shape {array.shape}.")
+        from projbank.rows.source import check_finite
+
         with np.errstate(over="ignore"):
             array = array.astype(np.float32, copy=False)
         check_finite(array, name="queries")

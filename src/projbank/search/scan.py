@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.search.margins import WeightedQueries
 from projbank.threads import run_all, run_each, split_rows
+
+if TYPE_CHECKING:
+    from projbank.search.margins import WeightedQueries
 
 BLOCK_BYTES = 128 << 10
 """Codes visited for all queries before the next ones: they stay in the second-level cache."""

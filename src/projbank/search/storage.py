@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from projbank.integrity import IdentityError
 from projbank.search.blocks import Block, NewCodes, Texts
 from projbank.search.file import FileState, IndexFileError, Tensors, append_block, read_index, write_index
 from projbank.search.gallery import Gallery
-from projbank.search.lists import Lists, Reach
+
+if TYPE_CHECKING:
+    from projbank.search.lists import Lists
 
 
 class Stored(NamedTuple):
@@ -106,6 +108,8 @@ def _take(gallery: Gallery, blocks: list[Tensors], next_id: int, reaches: str | 
 
 
 def _lists(tensors: Tensors, reaches: str | None) -> Lists:
+    from projbank.search.lists import Lists, Reach
+
     words, starts = tensors["lists.words"], np.array(tensors["lists.starts"])
     sizes = np.diff(starts)
     if (
