@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from projbank.bits import code_bytes
 from projbank.blas import blas_threads
 from projbank.inputs import checked_rows
-from projbank.learn.reference import Reference
+from projbank.learn.reference import Reference, left_over
 from projbank.learn.renewal import Kept, keep_comparable, start_model
 from projbank.learn.run import Run
 from projbank.models.file import ModelFile
@@ -296,12 +296,8 @@ class ModelCoder(RowCoder):
         keep_codes: bool = False,
         set_aside: int = 0,
     ) -> None:
-        everything, learnt = rows, np.arange(rows.shape[0])
-        if set_aside:
-            if rows.shape[0] - set_aside < 2:
-                raise ValueError(f"set_aside must leave 2 rows to learn from. Got {set_aside} of {rows.shape[0]} rows.")
-            learnt = np.setdiff1d(learnt, rows.sample(set_aside, seed))
-            rows = ChosenRows(rows, learnt)
+        everything, learnt = rows, left_over(rows, set_aside, seed)
+        rows = ChosenRows(rows, learnt) if set_aside else rows
         learner, run = self._place.learner_class().of(self.get_params(deep=False)), self._run(seed)
         if y is not None and learner.takes_labels:
             run = replace(run, labels=check_labels(self, y, everything.shape[0])[learnt])

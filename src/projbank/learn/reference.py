@@ -87,6 +87,14 @@ class Reference:
         return len(self.codes)
 
 
+def left_over(rows: RowSource, set_aside: int, seed: int) -> NDArray[np.int64]:
+    """Ascending ids of the rows to learn from, where some are set aside."""
+    if set_aside > rows.shape[0] - 2:
+        raise ValueError(f"set_aside must leave 2 rows to learn from. Got {set_aside} of {rows.shape[0]} rows.")
+    everything = np.arange(rows.shape[0])
+    return np.setdiff1d(everything, rows.sample(set_aside, seed)) if set_aside else everything
+
+
 def keys(rows: RowSource, ids: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Checksums of the rows of the given ascending ids."""
     return np.array([int(checksum(rows.read(ids[i : i + 1])), 16) for i in range(len(ids))], np.uint64)
