@@ -35,8 +35,8 @@ from projbank.progress import say
 from projbank.rows.source import ArrayRows, RowSource
 from projbank.rows.views import ChosenRows, ScaledRows, unit_scale
 
-SUMS, RANK = 4096, 256
-"""Sums of a bank, and what the head brings them down to, unless told otherwise."""
+SUMS, SUM_SHARE, RANK = (4096, 8192), 4, 256
+"""Unless told otherwise: a sum for so many dimensions, least and most of them; what the head brings them down to."""
 TRAIN_SIZE = 20_000
 """Rows to learn from, at most, unless told otherwise."""
 EXACT = 10_000
@@ -137,7 +137,7 @@ class MixedLearner(FromParameters):
     def _draw_bank(self, rows: RowSource, run: Run) -> Bank:
         """Groups of dimensions, random signs, thresholds at the mean."""
         n_features = rows.shape[1]
-        n_sums = chosen(self.n_sums, min(n_features, SUMS))
+        n_sums = chosen(self.n_sums, min(n_features, max(SUMS[0], min(SUMS[1], n_features // SUM_SHARE))))
         if not isinstance(self.grouping, str) and isinstance(self.n_sums, str):
             n_sums = int(np.max(self.grouping, initial=0)) + 1
         named = isinstance(self.grouping, str) and self.grouping.startswith("soft")
