@@ -98,7 +98,10 @@ def test_bad_input_is_one_line_and_exit_code_2(projbank, digits):
         (["--tune", "lam=1", "--tune-k", 0], "'k' parameter of retrieval_scorer"),
         (["--labels", digits / "y.npy"], "--labels is for --tune only"),
         (["--grouping", "soft", "--assign", 0], "'n_assign' parameter of ProjectionBank must be an int"),
-        (["--grouping", "soft", "-b", 129], "at most the number of features, 64 times n_assign = 2"),
+        (
+            ["--solver", "joint", "--grouping", "soft", "-b", 129],
+            "at most the number of features, 64 times n_assign = 2",
+        ),
         (["--degree", 2], "--degree is not for a linear bank; give --kernel"),
         (["--kernel", "rbf", "--standardize"], "--standardize is not for a kernel bank"),
         (["--kernel", "poly", "--degree", 0], "'degree' parameter of KernelProjectionBank"),
