@@ -18,6 +18,8 @@ from projbank.locks import locked
 from projbank.npyfile import add_note, create_npy
 
 SUFFIXES = (".h5ad", ".npy", ".parquet", ".zarr")
+_ZARR = ("zarr.json", ".zgroup", ".zarray")
+"""Files by which a folder shows that it is a zarr store."""
 Write = Callable[[int, NDArray[Any]], None]
 """Takes the first row number of a block, and its codes; blocks come one after the other."""
 
@@ -133,6 +135,10 @@ def _folder(output: Output) -> Iterator[Path]:
     target = Path(os.path.realpath(output.path))
     if target.is_dir() and not output.force:
         raise FileExistsError(f"cannot write {output.path}: there is such a folder; remove it, or give --force.")
+    if target.is_dir() and not any((target / name).is_file() for name in _ZARR):
+        raise FileExistsError(
+            f"cannot write {output.path}: there is a folder that is no zarr store; name another output."
+        )
     check_output(target / "..." if target.is_dir() else target, inputs=_inputs_of(output))
     temporary = target.with_name(f".{target.name}.part")
     lock = target.with_name(f".{target.name}.lock")
@@ -150,8 +156,8 @@ def _folder(output: Output) -> Iterator[Path]:
 
 def _inputs_of(output: Output) -> Iterable[Path]:
     for path in output.inputs:
-        if os.path.realpath(path) == os.path.realpath(output.path):
-            raise ValueError(f"cannot write {output.path}: it is the input {path}; name another output.")
+        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(output.path)):
+            raise ValueError(f"cannot write {output.path}: it holds the input {path}; name another output.")
     return ()
 
 

@@ -191,3 +191,33 @@ def test_info_verifies_every_byte(folder, projbank):
             code, _, error = projbank("info", folder / name, "--verify")
             assert code == 2
             assert "damaged" in error
+
+
+def test_a_folder_of_the_users_is_never_replaced(folder, projbank):
+    """A zarr store is replaced by force; another folder of that name, or one that holds an input, never."""
+    words = ["encode", folder / "bank", folder / "x.npy", "-o", folder / "mine.zarr", "--force"]
+    (folder / "mine.zarr").mkdir()
+    (folder / "mine.zarr" / "diary.txt").write_text("Dear diary")
+    code, _, error = projbank(*words)
+    assert code == 2
+    assert "no zarr store" in error
+    assert (folder / "mine.zarr" / "diary.txt").read_text() == "Dear diary"
+    (folder / "mine.zarr" / "zarr.json").write_text("{}")
+    (folder / "mine.zarr" / "x.npy").write_bytes((folder / "x.npy").read_bytes())
+    words[2] = folder / "mine.zarr" / "x.npy"
+    code, _, error = projbank(*words)
+    assert code == 2
+    assert "it holds the input" in error
+    assert (folder / "mine.zarr" / "diary.txt").read_text() == "Dear diary"
+
+
+@pytest.mark.parametrize("name", ["../../x", "/x", ".x", "a\\b", "a\nb", ""])
+def test_names_of_sets_lead_nowhere(tmp_path, projbank, name):
+    np.save(tmp_path / "x.npy", np.zeros((30, 8), np.float32))
+    np.save(tmp_path / "x.labels.npy", np.arange(30) % 3)
+    (tmp_path / "sets.toml").write_text(f"[{json.dumps(name)}]\nvectors = 'x.npy'\n")
+    out = tmp_path / "deep" / "down" / "out"
+    code, _, error = projbank("reproduce", "retrieval", "--data", tmp_path / "sets.toml", "-o", out, "-q")
+    assert code == 2
+    assert "can't be the name of a set" in error
+    assert not out.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -24,6 +25,7 @@ SMALL_SET = 1500
 """Sets of fewer vectors than this have a tenth of them as queries instead of 1,000."""
 PATHS = ("vectors", "labels", "files", "split", "folds", "source")
 NOTES = "sets.json"
+_NAME = re.compile(r"(?!\.)[^/\\\x00-\x1f\x7f]{1,200}")
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,11 @@ def read_sets(paths: Iterable[Path]) -> list[SetFiles]:
             found.append(SetFiles(path.stem, vectors=path, split=split if split.exists() else None))
     names = [one.name for one in found]
     for name in names:
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                f"--data: {name!r} can't be the name of a set, after which files are named: no slashes, no control "
+                "characters, no dot in front."
+            )
         if names.count(name) > 1:
             raise ValueError(f"--data names {name!r} twice; give one of them another name in a TOML file.")
     return found
