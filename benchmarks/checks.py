@@ -2,7 +2,7 @@
 
     python -m benchmarks.checks
 
-The file has 512 MB. Before it is read from the disk, the system is told to forget it. The checksum of a model is that
+The file has 64 MB. Before it is read from the disk, the system is told to forget it. The checksum of a model is that
 of what was just read, block by block; that of codes is taken while they are read.
 """
 
@@ -21,9 +21,9 @@ from projbank.integrity import checksum
 from projbank.npyfile import add_note, open_npy
 from projbank.tensorfile import read_header, read_tensors, write_tensors
 
-MEGABYTES = 512
+MEGABYTES = 64
 BLOCK = 1 << 20
-TURNS = 5
+TURNS = 60
 
 
 def read(path: Path, block: memoryview) -> None:

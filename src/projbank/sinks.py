@@ -157,7 +157,7 @@ def _folder(output: Output) -> Iterator[Path]:
 def _inputs_of(output: Output) -> Iterable[Path]:
     for path in output.inputs:
         if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(output.path)):
-            raise ValueError(f"cannot write {output.path}: it holds the input {path}; name another output.")
+            raise ValueError(f"cannot write {output.path}: it is the input {path}, or holds it; name another output.")
     return ()
 
 
