@@ -146,6 +146,18 @@ def test_lists_are_kept_in_the_file(tmp_path, named):
         np.testing.assert_array_equal(found, wanted)
 
 
+def test_few_codes_are_kept_without_lists(tmp_path):
+    path, codes = tmp_path / "index.pbi", clustered(30, 64)[0]
+    HammingIndex(n_bits=64, recall=0.9).save(path)
+    for change in (lambda i: i.add(codes), lambda i: i.remove([3]).add(codes[:1]), lambda i: i.remove(i.ids)):
+        change(HammingIndex.load(path)).save()
+        change_whole = HammingIndex.load(path)
+        change_whole.save(path)
+        again = HammingIndex.load(path)
+        assert (len(again), again.recall) == (len(change_whole), 0.9)
+        assert again.search(codes[:2], 5)[1].shape == (2, min(5, len(again)))
+
+
 @pytest.mark.parametrize("recall", [0, 1, 1.5, -0.1, "0.9", True, np.nan])
 def test_bad_recall(recall):
     with pytest.raises(ValueError, match=r"'recall' parameter.*\(0.0, 1.0\)"):

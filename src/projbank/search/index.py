@@ -331,7 +331,7 @@ class HammingIndex:
         """Put all codes in lists, where a recall is asked for and many stand in none."""
         blocks = self._gallery.live_blocks()
         listed = sum(block.n_live for block in blocks if block.lists is not None)
-        if self._recall is None or (not always and len(self) - listed < max(listed, LEAST_CODES)):
+        if self._recall is None or len(self) < LEAST_CODES or (not always and len(self) < 2 * listed):
             return
         from projbank.search.coarse import organised
 

@@ -1,4 +1,23 @@
-"""Blocks of an index file: each is a safetensors text of its own; the first also says how far the file is valid."""
+"""Blocks of an index file: each is a safetensors text of its own; the first also says how far the file is valid.
+
+A file is a row of blocks that begin at multiples of 64 bytes. A file of one block is a safetensors file; every append
+adds a block. A block is
+
+- 8 bytes: the length of the header, little-endian;
+- the header: JSON, padded with spaces so that the tensors begin at a multiple of 64 bytes;
+- the tensors, one after another, little-endian: `lists.words`, `lists.starts` (int64; only of an index with lists),
+  `removed` (int64; only of appended blocks: ids that no longer count in the blocks before), `ids` (int64, n),
+  `names.offsets` and `payload.offsets` (int64, n + 1; where there are texts), `codes` (uint8, n x ceil(n_bits / 8); bit
+  p in byte p // 8 at position p % 8), `names.letters` and `payload.letters` (UTF-8; the payload is JSON),
+  `lists.centres` (uint8).
+
+`__metadata__` of the first block begins with `commit`: two slots of 32 hexadecimal digits (8 for the number of appends,
+16 for the length of the file, 8 of CRC-32). The newer valid slot counts; an append writes the other one when its block
+is on the disk. Then come `check` (XXH3 of the header, with zeros for `commit` and `check`), `format`
+("projbank-index", or "projbank-index-block" of an appended one), `version` ("2"), `n_bits`, `next_id` (the id that the
+next code gets), `made_by`, `recall`, `reaches`, and `checksums` (XXH3 of each tensor). Version 1 had no commit record,
+no checksums, and one block of `ids` and `codes`.
+"""
 
 from __future__ import annotations
 
