@@ -27,7 +27,6 @@ from projbank.models.model import Model
 from projbank.params import check_choice, check_int, check_labels
 from projbank.progress import say
 from projbank.rows.source import RowSource
-from projbank.rows.views import ChosenRows
 from projbank.threads import thread_count
 
 INITS = ("leading", "equal", "random")
@@ -297,7 +296,7 @@ class ModelCoder(RowCoder):
         set_aside: int = 0,
     ) -> None:
         everything, learnt = rows, left_over(rows, set_aside, seed)
-        rows = ChosenRows(rows, learnt) if set_aside else rows
+        rows = rows.chosen(learnt) if set_aside else rows
         learner, run = self._place.learner_class().of(self.get_params(deep=False)), self._run(seed)
         if y is not None and learner.takes_labels:
             run = replace(run, labels=check_labels(self, y, everything.shape[0])[learnt])

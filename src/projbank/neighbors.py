@@ -16,7 +16,6 @@ from projbank.kernels.candidates import dense_dots, sparse_dots
 from projbank.params import check_choice, check_int, reject
 from projbank.progress import progress
 from projbank.rows.source import Floats, RowSource, SparseRows, check_finite
-from projbank.rows.views import ChosenRows
 from projbank.search import HammingIndex
 from projbank.threads import run_each, split_rows, thread_count
 
@@ -181,7 +180,7 @@ class HammingNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         bank = ProjectionBank(n_bits, random_state=self.random_state, n_jobs=self.n_jobs, verbose=self.verbose)
         sample = rows
         if n_rows > _TRAIN_SIZE:
-            sample = ChosenRows(rows, rows.sample(_TRAIN_SIZE, bank.seed()))
+            sample = rows.chosen(rows.sample(_TRAIN_SIZE, bank.seed()))
         if not isinstance(bank.n_neighbors, str):
             bank.set_params(n_neighbors=max(1, min(bank.n_neighbors, sample.shape[0] - 1)))
         return bank.fit(sample)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +22,7 @@ from projbank.cli.media import (
     refuse_choices,
 )
 from projbank.cli.outputs import Force, output_file
-from projbank.cli.vectors import Dataset, FromObsm, Layer, Normalize, Reading
+from projbank.cli.vectors import Cluster, Dataset, FromObsm, Layer, Normalize, Reading
 from projbank.progress import console
 
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all cores if not given.")]
@@ -136,6 +137,7 @@ def fit(
     layer: Layer = None,
     from_obsm: FromObsm = None,
     normalize: Normalize = None,
+    cluster: Cluster = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = 0,
@@ -183,7 +185,8 @@ def fit(
     reading = Reading(dataset, layer, from_obsm, normalize)
     choices = {"descriptor": descriptor, "kind": kind, "components": components}
     sources = (vectors, labels, grouping, start)
-    with output_file(output, "model", sources, force) as temporary:  # what can't be written is told before the work
+    with ExitStack() as stack:
+        temporary = stack.enter_context(output_file(output, "model", sources, force))  # refused before the work
         if is_media(vectors):
             describer, X = described_sample(vectors, choices, sample, on_error, seed, jobs, bank.verbose)
         else:
@@ -192,6 +195,12 @@ def fit(
             reading.warn_of_counts(vectors, X)
         if start is not None:
             reading.check(vectors, X, start, old)
+        if cluster is not None:
+            if describer is not None or grid:
+                raise ValueError("--cluster is for files of vectors, without --tune.")
+            from projbank import cluster as dask
+
+            X = reading.on_cluster(vectors, stack.enter_context(dask.cluster(cluster)))
         if grid:
             bank.set_params(**_tuned(bank, X, grid, labels, tune_k, seed))
         bank.fit(X, start=old, keep_codes=keep_codes, set_aside=set_aside)

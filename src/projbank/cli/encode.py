@@ -11,7 +11,7 @@ import typer
 from projbank.cli.bank import Jobs, Quiet, Verbose, verbosity
 from projbank.cli.media import OnError, Unreadable, code_media
 from projbank.cli.outputs import Force
-from projbank.cli.vectors import Dataset, FromObsm, Layer, Normalize, Reading
+from projbank.cli.vectors import Cluster, Dataset, FromObsm, Layer, Normalize, Reading
 
 _PART_BYTES = 256 << 20
 """Bytes of float32 vectors between two writes to a file or store that is not mapped into memory."""
@@ -42,6 +42,7 @@ def encode(
     id_column: Annotated[
         str | None, typer.Option(help="Column of a parquet file that goes with the codes to a parquet file.")
     ] = None,
+    cluster: Cluster = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = 0,
@@ -62,6 +63,8 @@ def encode(
     model = load(bank)
     if isinstance(model, MediaCoder):
         if is_media(vectors):
+            if cluster is not None:
+                raise ValueError("--cluster is for vectors. Got pictures or videos.")
             if margins:
                 raise ValueError("--margins is for vectors. Got pictures or videos.")
             code_media(model, bank, vectors, output, on_error, force, jobs, verbosity(quiet, verbose))
@@ -84,7 +87,12 @@ def encode(
     made = Output(output, (X.shape[0], width), dtype, note, (bank, vectors), force)
     model.set_params(n_jobs=jobs, verbose=verbosity(quiet, verbose))
     try:
-        _write(model, X, made, vectors, obsm, id_column, margins)
+        with ExitStack() as stack:
+            if cluster is not None:
+                from projbank import cluster as dask
+
+                X = reading.on_cluster(vectors, stack.enter_context(dask.cluster(cluster)))
+            _write(model, X, made, vectors, obsm, id_column, margins)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; {output} was not written") from None
     what = f"margins of {model.n_bits_} bits" if margins else "codes"

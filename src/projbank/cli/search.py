@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
@@ -13,7 +14,7 @@ import typer
 from projbank.cli.bank import Jobs
 from projbank.cli.outputs import Force, output_file
 from projbank.cli.results import Format, read_ids, read_payload, result_writer
-from projbank.cli.vectors import Dataset, FromObsm, Layer, Normalize, Reading
+from projbank.cli.vectors import Cluster, Dataset, FromObsm, Layer, Normalize, Reading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,7 +72,9 @@ def index(
 
 
 def search(
-    index: Annotated[Path, typer.Argument(help="Index file, from `projbank index`.")],
+    index: Annotated[
+        Path, typer.Argument(help="Index file (see `projbank index`), or a folder of .pbi files, searched as one.")
+    ],
     queries: Annotated[
         Path, typer.Argument(help="Queries: codes (.npy, uint8), margins (.npy, floats), or with --bank vectors.")
     ],
@@ -104,13 +107,17 @@ def search(
     layer: Layer = None,
     from_obsm: FromObsm = None,
     normalize: Normalize = None,
+    cluster: Cluster = None,
     jobs: Jobs = None,
 ) -> None:
     """Find the nearest codes of each query."""
     from projbank.search import HammingIndex
 
     reading = Reading(dataset, layer, from_obsm, normalize)
-    opened = HammingIndex.load(index)
+    shards = sorted(index.glob("*.pbi")) if index.is_dir() else [index]
+    if not shards:
+        raise FileNotFoundError(f"{index}: has no index files (.pbi).")
+    opened = HammingIndex.load(shards if len(shards) > 1 else shards[0])
     source = _open_queries(queries, bank, opened.n_bits, asymmetric or rerank == "asymmetric", reading, jobs)
     if source.made_by is not None and opened.made_by is not None:
         from projbank.integrity import check_made_by
@@ -123,10 +130,18 @@ def search(
     value_name = "score" if source.are_margins and gallery is None else "distance"
     sources = (index, queries, bank, rerank, query_vectors)
     allowed = read_ids(allow)
-    with result_writer(output, format, value_name, sources, force, opened.payload) as write:
+    if cluster is not None and rerank is not None:
+        raise ValueError("--cluster searches in one stage: give no --rerank.")
+    with contextlib.ExitStack() as stack:
+        searcher: Any = opened
+        if cluster is not None:
+            from projbank import cluster as dask
+
+            searcher = dask.ClusterIndex(shards, stack.enter_context(dask.cluster(cluster)))
+        write = stack.enter_context(result_writer(output, format, value_name, sources, force, opened.payload))
         for start in range(first, stop, QUERIES_PER_BATCH):
             end = min(start + QUERIES_PER_BATCH, stop)
-            values, ids = opened.search(
+            values, ids = searcher.search(
                 source.read(start, end),
                 k,
                 allow=allowed,

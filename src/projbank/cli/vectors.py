@@ -27,6 +27,12 @@ Normalize = Annotated[
 ]
 
 
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="Let a Dask cluster work: local:4 (processes of this machine), or tcp://scheduler:8786."),
+]
+
+
 class Reading(NamedTuple):
     """What is read of a file of vectors, and what is done to it."""
 
@@ -43,6 +49,14 @@ class Reading(NamedTuple):
 
         X = open_vectors(path, self.dataset, Place(self.layer, self.obsm))
         return X if self.normalize is None else LogCounts(X)
+
+    def on_cluster(self, path: Path, client: Any) -> Any:
+        """Vectors of a file that the workers of a cluster read for themselves."""
+        from projbank.cluster import ClusterRows, Opener
+        from projbank.rows.cells import Place
+
+        place = Place(self.layer, self.obsm)
+        return ClusterRows(Opener(str(path.resolve()), self.dataset, place, self.normalize is not None), client)
 
     def made_by(self, path: Path, X: Any) -> str | None:
         """Identity of what made the vectors of a file: a codebook, or the genes that are their columns."""

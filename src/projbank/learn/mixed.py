@@ -33,7 +33,7 @@ from projbank.models.headed import HeadedBank
 from projbank.params import reject
 from projbank.progress import say
 from projbank.rows.source import ArrayRows, RowSource
-from projbank.rows.views import ChosenRows, ScaledRows, unit_scale
+from projbank.rows.views import ScaledRows, unit_scale
 
 SUMS, SUM_SHARE, RANK = (4096, 8192), 4, 256
 """Unless told otherwise: a sum for so many dimensions, least and most of them; what the head brings them down to."""
@@ -93,7 +93,7 @@ class MixedLearner(FromParameters):
         labels = run.labels if run.labels is None or (run.labels != UNKNOWN).any() else None
         if n_rows < n_all:
             drawn = rows.sample(n_rows, run.seed)
-            rows, labels = ChosenRows(rows, drawn), None if labels is None else labels[drawn]
+            rows, labels = rows.chosen(drawn), None if labels is None else labels[drawn]
             say(f"learning from {n_rows} of {n_all} rows", run.verbose)
         start = run.start if isinstance(run.start, HeadedBank) else None
         bank = self._draw_bank(rows, run) if start is None else Bank(start.labels, start.weights, start.centers)

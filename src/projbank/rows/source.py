@@ -108,6 +108,12 @@ class RowSource(ABC):
             return np.arange(n_rows)
         return np.sort(np.random.default_rng(seed).choice(n_rows, n, replace=False))
 
+    def chosen(self, ids: NDArray[np.int64]) -> RowSource:
+        """Some of the rows, by their ascending ids."""
+        from projbank.rows.views import ChosenRows
+
+        return ChosenRows(self, ids)
+
     def statistics(self, name: str = "X") -> Statistics:
         """Return statistics of the columns, by one pass; raises for the first NaN, infinity or excess.
 

@@ -105,6 +105,22 @@ class RowRange(RowSource):
         self._rows.take(np.asarray(ids) + self._start, out, n_threads)
 
 
+class ColumnRange(RowSource):
+    """Some consecutive columns."""
+
+    def __init__(self, rows: RowSource, first: int, last: int) -> None:
+        self._rows = rows
+        self._first = first
+        self.shape = rows.shape[0], last - first
+
+    def bounds(self, budget: int = BLOCK_BYTES) -> list[tuple[int, int]]:
+        return self._rows.bounds(budget)
+
+    def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
+        first, last, _ = columns.indices(self.shape[1])
+        return self._rows.block(start, stop, slice(self._first + first, self._first + last))
+
+
 class StackedRows(RowSource):
     """Rows of several sources, one below the other: several files as one."""
 

@@ -1,0 +1,29 @@
+"""Larger than memory: a zarr array to codes in zarr, by Dask; nothing is computed before the codes are written.
+
+pip install "projbank[dask,zarr]"
+python examples/dask_zarr.py vectors.zarr codes.zarr --bits 512
+"""
+
+import argparse
+
+import dask.array as da
+
+from projbank import ProjectionBank
+
+
+def main(words=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("vectors")
+    parser.add_argument("codes")
+    parser.add_argument("--bits", type=int, default=512)
+    args = parser.parse_args(words)
+    X = da.from_zarr(args.vectors)
+    bank = ProjectionBank(args.bits, solver="mixed").fit(X)  # reads a sample of at most 20,000 rows
+    codes = bank.transform(X)  # a Dask array: nothing is read yet
+    codes.to_zarr(args.codes)
+    bank.save(f"{args.codes}.bank.safetensors")
+    print(f"{args.codes}: {codes.shape[0]:,} codes of {codes.shape[1]} bytes")
+
+
+if __name__ == "__main__":
+    main()

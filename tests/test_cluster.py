@@ -1,0 +1,117 @@
+"""A real local cluster of two processes: results are those of one process, also when workers are killed."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from projbank import HammingIndex, ProjectionBank
+
+distributed = pytest.importorskip("distributed")
+cluster = pytest.importorskip("projbank.cluster")
+N, D = 700, 300
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster.cluster("local:2") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vectors") / "x.npy"
+    np.save(path, np.random.default_rng(0).standard_normal((N, D)).astype(np.float32))
+    return path
+
+
+@pytest.fixture
+def small_tasks(monkeypatch):
+    monkeypatch.setattr(cluster, "_TASK_BYTES", 4 * D * 40)
+
+
+class Slow:
+    """Codes a block of rows after a while."""
+
+    def __call__(self, rows, out):
+        time.sleep(0.05)
+        out[:, 0] = rows[:, 0] > 0
+        return True
+
+
+@pytest.mark.usefixtures("small_tasks")
+@pytest.mark.parametrize("solver", ["mixed", "joint", "random"])
+def test_banks_and_codes_are_those_of_one_process(solver, client, vectors):
+    X = np.load(vectors)
+    rows = cluster.ClusterRows(vectors, client)
+    params = {"solver": solver, "max_iter": 3}
+    one, other = (ProjectionBank(40, **params).fit(given) for given in (X, rows))
+    assert one.identity() == other.identity()
+    np.testing.assert_array_equal(one.transform(rows), one.transform(X))
+    np.testing.assert_array_equal(one.decision_function(rows), one.decision_function(X))
+
+
+def test_statistics_are_those_of_one_process(client, vectors):
+    from projbank.rows.source import as_rows
+
+    rows = cluster.ClusterRows(vectors, client)
+    for ids in (np.arange(N), np.arange(3, N, 7)):
+        found, expected = rows.chosen(ids).statistics(), as_rows(np.load(vectors)[ids]).statistics()
+        np.testing.assert_array_equal(found.means, expected.means)
+        np.testing.assert_array_equal(found.deviations, expected.deviations)
+
+
+def test_killed_workers_cost_time_not_results(client, vectors):
+    rows = cluster.ClusterRows(vectors, client)
+    out = np.zeros((N, 1), np.uint8)
+    bounds = [(start, min(N, start + 10)) for start in range(0, N, 10)]
+
+    def kill():
+        for wait in (0.4, 1.5):
+            time.sleep(wait)
+            pids = list(client.run(os.getpid).values())
+            os.kill(pids[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    rows.write(Slow(), out, bounds)
+    killer.join()
+    np.testing.assert_array_equal(out[:, 0], np.load(vectors)[:, 0] > 0)
+
+
+def test_bad_values_are_named_by_their_row_among_all(client, vectors, tmp_path):
+    X = np.load(vectors)
+    bank = ProjectionBank(8, solver="random").fit(X)
+    X[612, 3] = np.nan
+    np.save(tmp_path / "bad.npy", X)
+    with pytest.raises(ValueError, match="NaN at row 612, column 3"):
+        bank.transform(cluster.ClusterRows(tmp_path / "bad.npy", client))
+
+
+@pytest.mark.parametrize("kind", ["numbers", "texts"])
+def test_shards_are_searched_as_one_index(kind, client, tmp_path):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 4, (300, 1), dtype=np.uint8)  # many ties
+    ids = rng.permutation(300) if kind == "numbers" else [f"code {i}" for i in range(300)]
+    parts = np.array_split(np.arange(300), 3)
+    for i, part in enumerate(parts):
+        HammingIndex(codes[part], ids=[ids[j] for j in part], n_bits=8).save(tmp_path / f"{i}.pbi")
+    paths = sorted(tmp_path.glob("*.pbi"))
+    shards, whole = cluster.ClusterIndex(paths, client), HammingIndex(codes, ids=ids, n_bits=8)
+    assert len(shards) == 300
+    queries = rng.integers(0, 256, (7, 1), dtype=np.uint8)
+    for k in (1, 50, 250):
+        for found, expected in zip(shards.search(queries, k), whole.search(queries, k), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    margins = rng.standard_normal((5, 8)).astype(np.float32)
+    for found, expected in zip(shards.search(margins, 40), whole.search(margins, 40), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("address", ["local:0", "local", "here:3", "local:x"])
+def test_bad_addresses_are_told(address):
+    with pytest.raises(ValueError, match=r"--cluster must be local:N"), cluster.cluster(address):
+        pass
