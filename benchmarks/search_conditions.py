@@ -3,13 +3,12 @@
     python -m benchmarks.search_conditions
 
 200,000 random codes of 1,000 bytes (the store: 50,000 codes of 8 to 1,000 bytes), top 10. Times are CPU seconds of one
-thread, best of five; those of two threads are wall seconds, beside two threads that only read the codes.
+thread, best of three; those of two threads are wall seconds, beside two threads that only read the codes.
 """
 
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,22 +16,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import as_words, best_seconds, plain_read, report, result_path, row, write_result
+from benchmarks.search_recall import cpu_seconds
 from projbank import HammingIndex
 from projbank.stores import SqliteStore
 from projbank.threads import run_each
 
 N_CODES, N_BYTES, N_QUERIES, K, TURNS = 200_000, 1000, 50, 10, 5
 STORE_CODES, STORE_BYTES = 50_000, (8, 64, 1000)
-
-
-def cpu_seconds(run: Callable[[], object]) -> float:
-    run()
-    times = []
-    for _ in range(TURNS):
-        start = time.process_time()
-        run()
-        times.append(time.process_time() - start)
-    return min(times)
 
 
 def conditions(index: HammingIndex, queries: Any) -> list[dict[str, Any]]:

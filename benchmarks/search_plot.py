@@ -21,6 +21,7 @@ def draw(paths: list[Path], output: Path) -> None:
     figure, all_axes = plt.subplots(1, len(paths), figsize=(5 * len(paths), 4), layout="constrained", squeeze=False)
     for path, axes in zip(paths, all_axes[0], strict=True):
         result = json.loads(path.read_text())
+        axes.set_prop_cycle(color=["#d1495b", "#66a182", "#edae49", "#8d6a9f", "#777777"])
         for method, found in result["methods"].items():
             points = sorted((point["recall"], 1e3 / point["ms"]) for point in found["points"])
             own = {"color": "#2a7fba", "linewidth": 2.5} if method == "projbank" else {"linewidth": 1.2}
