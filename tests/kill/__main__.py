@@ -33,10 +33,11 @@ def main():
                 failures += 1
                 count["failures"] += 1
                 print(f"{number}, {name}, killed at {share:.0%} of its time: {wrong}", file=sys.stderr, flush=True)
-    found = {"runs": given.n, "seed": given.seed, "failures": failures, "scenarios": counts}
+            killed = sum(count["killed"] for count in counts.values())
+            found = {"runs": number + 1, "killed": killed, "seed": given.seed, "failures": failures}
+            if given.out:  # after every run: it may be stopped at any time
+                given.out.write_text(json.dumps(found | {"scenarios": counts}, indent=1) + "\n")
     print(json.dumps(found), f"{time.perf_counter() - started:.0f} s")
-    if given.out:
-        given.out.write_text(json.dumps(found, indent=1) + "\n")
     return 1 if failures else 0
 
 

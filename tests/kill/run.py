@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import select
 import shutil
 import signal
 import time
@@ -13,6 +14,8 @@ import numpy as np
 
 from tests.kill.scenarios import files_in, scenarios
 
+HANGS = 300
+"""Seconds after which a run counts as hanging."""
 PATIENCE = 30
 """Seconds in which worker processes of a killed parent must have ended."""
 
@@ -74,7 +77,15 @@ class Kills:
                 os.close(reader)
                 return "killed"
         words = b""
-        while part := os.read(reader, 1 << 16):
+        while True:
+            ready, _, _ = select.select([reader], [], [], HANGS)
+            if not ready:
+                os.kill(child, signal.SIGKILL)
+                words = b"hangs"
+                break
+            part = os.read(reader, 1 << 16)
+            if not part:
+                break
             words += part
         os.close(reader)
         if moment is None:

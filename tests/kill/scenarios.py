@@ -21,6 +21,9 @@ def files_in(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+cv2.setNumThreads(0)  # a child would wait for the threads of its parent's OpenCV for ever
+
+
 @dataclass
 class Scenario:
     """A change of a folder; `prepare` fills the folder before it, `run` makes it, in that folder."""
