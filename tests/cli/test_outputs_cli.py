@@ -221,3 +221,37 @@ def test_names_of_sets_lead_nowhere(tmp_path, projbank, name):
     assert code == 2
     assert "can't be the name of a set" in error
     assert not out.exists()
+
+
+def test_codes_of_another_bank_are_refused_and_both_are_named(folder, projbank):
+    """Of the same length: answers would look right."""
+    assert projbank(*fit(folder, "other", seed=1))[0] == 0
+    assert projbank("encode", folder / "other", folder / "x.npy", "-o", folder / "others.npy")[0] == 0
+    assert projbank("search", folder / "index.pbi", folder / "x.npy", "--bank", folder / "bank")[0] == 0
+    mine, others = load(folder / "bank").identity(), load(folder / "other").identity()
+    for words in (["x.npy", "--bank", folder / "other"], ["others.npy"]):
+        code, said, error = projbank("search", folder / "index.pbi", folder / words[0], *words[1:])
+        assert (code, said) == (2, "")
+        assert mine in error
+        assert others in error
+        assert "encode and index again" in error
+    code, _, error = projbank("index", folder / "others.npy", "-o", folder / "index.pbi", "--append")
+    assert code == 2
+    assert mine in error
+    assert others in error
+
+
+def test_codes_without_a_note_are_searched_with_one_warning(folder, projbank, monkeypatch):
+    from projbank import integrity
+
+    monkeypatch.setattr(integrity, "_warned", set())
+    np.save(folder / "plain.npy", np.load(folder / "codes.npy"))
+    assert projbank("index", folder / "plain.npy", "-o", folder / "plain.pbi", "-b", 20)[0] == 0
+    for wanted in (1, 0):
+        code, _, error = projbank("search", folder / "plain.pbi", folder / "x.npy", "--bank", folder / "bank")
+        assert (code, error.count("carries no note of what made it")) == (0, wanted)
+
+
+def test_an_index_knows_the_length_of_its_codes(folder, projbank):
+    assert projbank("index", folder / "codes.npy", "-o", folder / "i.pbi")[0] == 0
+    assert json.loads(projbank("info", folder / "i.pbi", "--json")[1])["bits"] == 20

@@ -52,20 +52,27 @@ def index(
     from projbank.search import HammingIndex
 
     own, values, array = read_ids(ids), read_payload(payload), open_array(codes)
-    made_by = (read_note(codes) or {}).get("made_by")
+    note = read_note(codes) or {}
+    made_by = note.get("made_by")
     if append:
         if bits is not None or recall is not None:
             raise ValueError("--bits and --recall are for a new index; with --append they are those of the file.")
         from projbank.integrity import check_made_by
 
         built = HammingIndex.load(output)
-        if made_by is not None and built.made_by is not None:
+        if made_by is not None or built.made_by is not None:
             check_made_by(str(codes), made_by, str(output), built.made_by, "encode with the bank of the index")
         built.add(array, own, values).save()
     else:
         with output_file(output, "index", (codes, ids, payload), force) as temporary:
             built = HammingIndex(
-                array, ids=own, n_bits=bits, payload=values, made_by=made_by, recall=recall, n_jobs=jobs
+                array,
+                ids=own,
+                n_bits=bits or note.get("n_bits"),
+                payload=values,
+                made_by=made_by,
+                recall=recall,
+                n_jobs=jobs,
             )
             built.save(temporary)
     print(f"{output}: {len(built)} codes of {built.n_bits} bits")
@@ -119,11 +126,11 @@ def search(
         raise FileNotFoundError(f"{index}: has no index files (.pbi).")
     opened = HammingIndex.load(shards if len(shards) > 1 else shards[0])
     source = _open_queries(queries, bank, opened.n_bits, asymmetric or rerank == "asymmetric", reading, jobs)
-    if source.made_by is not None and opened.made_by is not None:
+    if source.made_by is not None or opened.made_by is not None:
         from projbank.integrity import check_made_by
 
         mend = "search with the bank that made the codes, or encode and index again"
-        check_made_by(str(index), opened.made_by, str(bank or queries), source.made_by, mend)
+        check_made_by(str(index), opened.made_by, str(bank or queries), source.made_by, mend, source.comparable)
     first, stop = _rows(source.n_queries, row)
     gallery = None if rerank in (None, "asymmetric") else reading.open(Path(rerank))
     vectors = None if gallery is None else _open_query_vectors(query_vectors, source, reading)
@@ -164,6 +171,8 @@ class _Queries(NamedTuple):
     read: Callable[[int, int], NDArray[Any]]
     vectors: Any
     made_by: str | None
+    comparable: tuple[str, ...] = ()
+    """Other identities that go together with it."""
 
 
 def _open_queries(
@@ -195,8 +204,15 @@ def _open_queries(
     model.set_params(n_jobs=jobs, verbose=0)
     code = partial(query_values, model) if as_margins else model.transform
     rows = as_rows(X)
-    made_by = model.identity() if hasattr(model, "identity") else None
-    return _Queries(X.shape[0], as_margins, lambda start, stop: code(RowRange(rows, start, stop)), X, made_by)
+    comparable = (model.identity(), *getattr(model, "comparable_", ()))
+    return _Queries(
+        X.shape[0],
+        as_margins,
+        lambda start, stop: code(RowRange(rows, start, stop)),
+        X,
+        loaded.identity(),  # that of describer and bank, where pictures were coded straight
+        comparable,
+    )
 
 
 def _open_query_vectors(path: Path | None, source: _Queries, reading: Reading) -> Any:
