@@ -16,7 +16,7 @@ from tests.kill.scenarios import files_in, scenarios
 
 HANGS = 300
 """Seconds after which a run counts as hanging."""
-PATIENCE = 30
+PATIENCE = 120
 """Seconds in which worker processes of a killed parent must have ended."""
 
 
