@@ -18,7 +18,7 @@ import paper_tables
 HERE = Path(__file__).parent
 BANKS = ("original", "joint", "joint asymmetric", "joint solver=random")
 AT_50 = (*BANKS, "itq", "kmeans+itq", "rabitq", "bpbc", "cbe", "lsh", "bpb", "kbpb-rbf")
-AT_10 = (*BANKS, "itq", "lsh", "bpb")
+AT_10 = ("original", "joint", "joint solver=random", "itq", "lsh", "bpb")
 SVM = ("original", "sign", "joint", "bpb", "kbpb-rbf", "cbe", "lsh")
 COST = ("joint", "bpb", "bpbc", "cbe", "kbpb-rbf", "lsh")
 UNRANKED = ("original", "joint asymmetric", "pca", "pq", "pka", "rr+pq", "rr")

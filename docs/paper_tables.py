@@ -24,7 +24,7 @@ def tables(records: Records) -> dict[str, dict[str, str]]:
         "statements": _statements(records),
         **(_causes(records) if "causes" in records else {}),
     }
-    return {"paper-notes.md": notes}
+    return {"paper-notes.md": notes, "kernel-bank.md": {"groups": _kernel(records)}}
 
 
 def short(value: float | None, digits: int = 3) -> str:
@@ -124,13 +124,27 @@ def _equal(records: Records) -> str:
     return table(["LSH/k-means/equal", "floats", *(f"D/{ratio}" for ratio in RATIOS)], rows)
 
 
+def _kernel(records: Records) -> str:
+    """P@50 of linear and RBF banks on both kinds of groups, where the last was measured."""
+    methods, rows = ("bpb", "bpb-equal", "kbpb-rbf", "kbpb-rbf-equal"), []
+    for name, about in records["sets"].items():
+        found = records["retrieval"][name]
+        for place, ratio in enumerate(RATIOS):
+            if "kbpb-rbf-equal" in found and found["kbpb-rbf-equal"][place][1] is not None:
+                title = f"{about['title']}, D/{ratio}".replace(" ", "&nbsp;")
+                values = [found[method][place][1] for method in methods]
+                rows.append([title, short(found["original"][0][1]), *map(short, values)])
+    return table(["P@50", "floats", "BPB", "equal", "KBPB", "equal"], rows)
+
+
 def _whole(records: Records) -> str:
-    """Mean average precision and area at the lengths where all of the methods were measured."""
+    """Mean average precision and area at the shortest and longest codes for which all of the methods were measured."""
     rows = []
     for name, found in records.get("whole", {}).items():
         if name not in records["sets"] or not set(WHOLE) <= set(found):
             continue
-        for n_bits in sorted(set.intersection(*(set(found[m]) for m in WHOLE[1:])), key=int):
+        lengths = sorted(set.intersection(*(set(found[m]) for m in WHOLE[1:])), key=int)
+        for n_bits in dict.fromkeys([lengths[0], lengths[-1]]):
             values = [found[m]["all" if m == "original" else n_bits] for m in WHOLE]
             about = records["sets"][name]
             title = f"{about['title']}, D/{round(about['D'] / int(n_bits))}".replace(" ", "&nbsp;")
