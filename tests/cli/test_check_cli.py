@@ -69,6 +69,13 @@ def test_fit_sets_aside_and_learns_on(files, projbank):
     assert projbank("encode", "m.safetensors", "x.npy", "-o", "c.npy")[0] == 0
     assert projbank("check", "kept.safetensors", "x.npy", "--codes", "c.npy")[0] == 0
     assert projbank("check", "anew.safetensors", "x.npy", "--codes", "c.npy")[0] == 2
+    assert projbank("index", "c.npy", "-o", "i.pbi", "--bits", "16")[0] == 0
+    assert projbank("search", "i.pbi", "new.npy", "--bank", "kept.safetensors")[0] == 0
+    assert projbank("encode", "kept.safetensors", "new.npy", "-o", "more.npy")[0] == 0
+    assert projbank("index", "more.npy", "-o", "i.pbi", "--append")[0] == 0
+    code, _, err = projbank("search", "i.pbi", "new.npy", "--bank", "anew.safetensors")
+    assert code == 2
+    assert "projbank recode anew.safetensors VECTORS i.pbi" in err
     assert "give --from" in projbank("fit", "x.npy", "--keep-codes", "-o", "z.safetensors")[2]
     assert "n_bits=8" in projbank("fit", "x.npy", "--from", "m.safetensors", "--bits", "8", "-o", "z.safetensors")[2]
 

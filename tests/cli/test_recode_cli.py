@@ -22,3 +22,18 @@ def test_codes_and_index(tmp_path, monkeypatch, projbank):
     code, _, err = projbank("recode", "new.safetensors", "x.npy", "x.npy")
     assert code == 2
     assert err.count("\n") == 1
+
+
+def test_a_store(tmp_path, monkeypatch, projbank):
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).standard_normal((40, 96), np.float32)
+    np.save("x.npy", X)
+    for seed, name in enumerate(("old", "new")):
+        ProjectionBank(24, solver="random", random_state=seed).fit(X).save(f"{name}.safetensors")
+        assert projbank("encode", f"{name}.safetensors", "x.npy", "-o", f"{name}.npy")[0] == 0
+    assert projbank("store", "faiss", "old.npy", "--to", "s")[0] == 0
+    code, out, _ = projbank("recode", "new.safetensors", "x.npy", "--store", "faiss", "--to", "s")
+    assert (code, out.split(" by ")[0]) == (0, "s: 40 codes of 24 bits")
+    code, out, _ = projbank("store", "faiss", "--to", "s", "--search", "new.npy", "-k", "1", "--format", "csv")
+    assert [line.split(",")[-1] for line in out.splitlines()[1:]] == ["0"] * 40
+    assert "give one of them" in projbank("recode", "new.safetensors", "x.npy")[2]

@@ -83,7 +83,10 @@ def encode(
     real = margins or getattr(model, "distance", "hamming") == "l2"
     width, dtype = (model.n_bits_ if margins else model._n_features_out), np.dtype(np.float32 if real else np.uint8)
     kind = "margins" if margins else "vectors" if real else "codes"
-    note = {"kind": kind, "made_by": model.identity()} | ({} if kind == "vectors" else {"n_bits": model.n_bits_})
+    note: dict[str, Any] = {"kind": kind, "made_by": model.identity()}
+    note |= {} if kind == "vectors" else {"n_bits": model.n_bits_}
+    if getattr(model, "comparable_", ()):
+        note["comparable"] = list(model.comparable_)
     made = Output(output, (X.shape[0], width), dtype, note, (bank, vectors), force)
     model.set_params(n_jobs=jobs, verbose=verbosity(quiet, verbose))
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +12,24 @@ from projbank.cli.bank import Jobs, Quiet, verbosity
 from projbank.cli.vectors import Dataset, FromObsm, Layer, Normalize, Reading
 
 
+class Store(StrEnum):
+    """Names of the engines whose codes can be replaced."""
+
+    faiss = "faiss"
+    lancedb = "lancedb"
+    postgres = "postgres"
+    sqlite = "sqlite"
+
+
 def recode(
     bank: Annotated[Path, typer.Argument(help="Model file of the new bank.")],
     vectors: Annotated[Path, typer.Argument(help="The vectors, as `projbank encode` reads them.")],
-    codes: Annotated[Path, typer.Argument(help="File of codes (.npy) or index file, replaced in one step in the end.")],
+    codes: Annotated[
+        Path | None, typer.Argument(help="File of codes (.npy) or index file, replaced in one step in the end.")
+    ] = None,
+    store: Annotated[Store | None, typer.Option(help="Or the engine of a store, made by projbank store.")] = None,
+    to: Annotated[str, typer.Option("--to", help="The store's folder, database file, or address.")] = "store",
+    table: Annotated[str, typer.Option(help="Its table.")] = "codes",
     ids: Annotated[
         Path | None, typer.Option(help="Id of each vector (.npy), where ids of the index are not numbers of rows.")
     ] = None,
@@ -33,7 +48,10 @@ def recode(
     from projbank.models.file import load
     from projbank.rows.files import open_array
     from projbank.upkeep.recode import recode as run
+    from projbank.upkeep.recode import recode_store
 
+    if (codes is None) == (store is None):
+        raise ValueError("projbank recode takes a file of codes, an index, or --store: give one of them.")
     loaded = load(bank)
     model = getattr(loaded, "bank", loaded)
     reading = Reading(dataset, layer, from_obsm, normalize)
@@ -41,10 +59,22 @@ def recode(
     reading.check(vectors, X, bank, model)
     model.set_params(n_jobs=jobs, verbose=0)
     own = None if ids is None else open_array(ids)
+    place, shown = codes or to, verbosity(quiet, 0)
     try:
-        facts = run(model, X, codes, ids=own, verbose=verbosity(quiet, 0))
+        if store is None:
+            facts = run(model, X, str(codes), ids=own, verbose=shown)
+        else:
+            from projbank.cli.store import Engine, open_store
+
+            work = (
+                Path(f".{table}.recoding")
+                if store is Store.postgres
+                else Path(to).with_name(f".{Path(to).name}.recoding")
+            )
+            with open_store(Engine(store.value), to, table) as opened:
+                facts = recode_store(model, X, opened, work, ids=own, verbose=shown)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted; {codes} is as it was, the same command goes on") from None
+        raise KeyboardInterrupt(f"interrupted; {place} is as it was, the same command goes on") from None
     kept = facts["codes"] - facts["coded"]
     rest = f", {kept} of them by an earlier run" if kept else ""
-    print(f"{codes}: {facts['codes']} codes of {model.n_bits_} bits by {model.identity()}{rest}")
+    print(f"{place}: {facts['codes']} codes of {model.n_bits_} bits by {model.identity()}{rest}")

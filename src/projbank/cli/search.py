@@ -61,7 +61,9 @@ def index(
 
         built = HammingIndex.load(output)
         if made_by is not None or built.made_by is not None:
-            check_made_by(str(codes), made_by, str(output), built.made_by, "encode with the bank of the index")
+            mend = f"encode with the bank of the index, or code the index anew: projbank recode BANK VECTORS {output}"
+            comparable = (read_note(codes) or {}).get("comparable", ())
+            check_made_by(str(output), built.made_by, str(codes), made_by, mend, comparable)
         built.add(array, own, values).save()
     else:
         with output_file(output, "index", (codes, ids, payload), force) as temporary:
@@ -129,7 +131,8 @@ def search(
     if source.made_by is not None or opened.made_by is not None:
         from projbank.integrity import check_made_by
 
-        mend = "search with the bank that made the codes, or encode and index again"
+        again = f"projbank recode {bank or 'BANK'} VECTORS {index}"
+        mend = f"search with the bank that made the codes, or code them anew: {again}"
         check_made_by(str(index), opened.made_by, str(bank or queries), source.made_by, mend, source.comparable)
     first, stop = _rows(source.n_queries, row)
     gallery = None if rerank in (None, "asymmetric") else reading.open(Path(rerank))

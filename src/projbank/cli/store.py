@@ -77,7 +77,7 @@ def store(
         written = export(engine.value, to, array, own, values, n_bits=bits, name=table, force=force)
         print(f"{written[0]}: {len(array)} codes; {written[1]}: the schema")
         return
-    with _open(engine, to, table) as opened:
+    with open_store(engine, to, table) as opened:
         if codes is not None:
             array = open_array(codes)
             if array.ndim != 2:
@@ -93,7 +93,8 @@ def store(
                 write(0, distances, found)
 
 
-def _open(engine: Engine, to: str, table: str) -> CodeStore:
+def open_store(engine: Engine, to: str, table: str) -> CodeStore:
+    """Open a store; an engine that is written as a file has none."""
     from projbank import stores
 
     if engine is Engine.faiss:

@@ -130,6 +130,25 @@ class CodeStore(ABC):
                 raise ConnectionError(f"{error} (after {start} of {len(array)} codes were stored)") from error
         return self
 
+    def numbers(self) -> NDArray[np.int64]:
+        """Numbers of all codes, ascending: their ids, or what the store has counted where ids are texts."""
+        return np.sort(self._stored_ids()) if self.count() else np.empty(0, np.int64)
+
+    def replace(self, codes: ArrayLike) -> Self:
+        """Put other codes of the same length in place of all, in one step; until then searches find the old ones.
+
+        Parameters
+        ----------
+        codes : uint8 (count, ceil(n_bits / 8)), in the order of `numbers`
+        """
+        n_bits, numbers = self.n_bits, self.numbers()
+        array = check_codes(codes, n_bits)
+        if len(array) != len(numbers):
+            raise ValueError(f"codes must be {len(numbers)}, as many as the store holds. Got {len(array)}.")
+        if len(numbers):
+            self._replace(np.ascontiguousarray(clear_padding(array, n_bits)), numbers)
+        return self
+
     def payload(self, ids: ArrayLike) -> list[Any]:
         """Return what was stored beside the codes of the given ids, in their order; None where nothing was."""
         numbers = self._numbers_of(ids)
@@ -286,8 +305,12 @@ class CodeStore(ABC):
         return ids[np.isin(ids, self._stored_ids())]
 
     def _stored_ids(self) -> NDArray[np.int64]:
-        """Return all ids; needed unless a subclass answers the two questions above itself."""
+        """Return all ids, in any order."""
         raise NotImplementedError
+
+    @abstractmethod
+    def _replace(self, codes: NDArray[np.uint8], numbers: NDArray[np.int64]) -> None:
+        """Put codes in place of those of all numbers, all or none of them; an index is kept or built anew."""
 
     @abstractmethod
     def _where(self) -> str:

@@ -162,6 +162,17 @@ class FaissStore(CodeStore):
             self._payload.update(zip(numbers, batch.payload, strict=True))
         self._changed = True
 
+    def _replace(self, codes: NDArray[np.uint8], numbers: NDArray[np.int64]) -> None:
+        import faiss
+
+        kind = self._kind()
+        self._index = faiss.IndexBinaryIDMap(_owned(faiss.IndexBinaryFlat(self._index.d)))
+        self._index.own_fields = True
+        self._index.add_with_ids(codes, numbers)
+        if kind != FLAT:
+            self._build(kind)
+        self._write()
+
     def _is_named(self) -> bool:
         return bool(self._names)
 

@@ -100,6 +100,23 @@ class LanceStore(CodeStore):
         return self._table.search().select(["id"]).limit(self._count() or 1).to_arrow()["id"].to_numpy()
 
     def _add_batch(self, batch: NewCodes) -> None:
+        self._table.add(self._columns(batch))
+
+    def _replace(self, codes: NDArray[np.uint8], numbers: NDArray[np.int64]) -> None:
+        kind, columns = self._kind(), self._columns(NewCodes(codes, numbers))
+        if self._has_labels():
+            import pyarrow as pa
+
+            labels = self._labels(numbers)
+            for name, texts in (("name", labels.names), ("payload", labels.payload)):
+                place = columns.schema.get_field_index(name)
+                columns = columns.set_column(place, name, pa.array(list(texts), pa.string()))
+        columns = columns.replace_schema_metadata(self._table.schema.metadata)
+        self._table.add(columns, mode="overwrite")
+        if kind != FLAT:
+            self._build(kind)
+
+    def _columns(self, batch: NewCodes) -> Any:
         import pyarrow as pa
 
         width = batch.codes.shape[1]
@@ -112,7 +129,7 @@ class LanceStore(CodeStore):
                 columns[name] = pa.array([None] * len(batch.ids) if texts is None else list(texts), pa.string())
         elif batch.names is not None or batch.payload is not None:
             raise ValueError(f"{self._where()}: was made without columns for texts; drop and fill it anew.")
-        self._table.add(pa.table(columns))
+        return pa.table(columns)
 
     def _has_labels(self) -> bool:
         """Tables of version 0.1.0 have no columns for texts."""

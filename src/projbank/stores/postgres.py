@@ -166,6 +166,21 @@ class PostgresStore(CodeStore):
                 known += [row[0] for row in rows]
         return np.array(known, dtype=np.int64)
 
+    def _stored_ids(self) -> NDArray[np.int64]:
+        with self._transaction() as cursor:
+            rows = self._run(cursor, "SELECT id FROM {table}").fetchall()
+        return np.array([row[0] for row in rows], dtype=np.int64)
+
+    def _replace(self, codes: NDArray[np.uint8], numbers: NDArray[np.int64]) -> None:
+        n_bits = self.n_bits
+        with self._transaction() as cursor:
+            self._run(cursor, "CREATE TEMP TABLE recoded (id bigint, code bit({n})) ON COMMIT DROP", n=n_bits)
+            with cursor.copy("COPY recoded (id, code) FROM STDIN (FORMAT BINARY)") as copy:
+                copy.write(COPY_SIGNATURE)
+                copy.write(_binary_rows(codes, numbers, n_bits))
+                copy.write(COPY_END)
+            self._run(cursor, "UPDATE {table} AS t SET code = r.code FROM recoded AS r WHERE t.id = r.id")
+
     def _add_batch(self, batch: NewCodes) -> None:
         sql = self._psycopg.sql
         if batch.names is None and batch.payload is None:

@@ -89,6 +89,14 @@ class SqliteStore(CodeStore):
         rows = self._among("id", "id", ids.tolist())
         return np.array([row[0] for row in rows], dtype=np.int64)
 
+    def _stored_ids(self) -> NDArray[np.int64]:
+        return np.array([row[0] for row in self._run(f"SELECT id FROM {self._table}")], dtype=np.int64)
+
+    def _replace(self, codes: NDArray[np.uint8], numbers: NDArray[np.int64]) -> None:
+        rows = ((code.tobytes(), number) for code, number in zip(codes, numbers.tolist(), strict=True))
+        with self._transaction() as connection:
+            connection.executemany(f"UPDATE {self._table} SET code = ? WHERE id = ?", rows)
+
     def _add_batch(self, batch: NewCodes) -> None:
         nothing = [None] * len(batch.ids)
         rows = zip(

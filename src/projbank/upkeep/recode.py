@@ -26,6 +26,7 @@ from projbank.rows.views import ChosenRows
 from projbank.search import HammingIndex
 from projbank.search.file import is_index
 from projbank.sinks import Output, npy_sink
+from projbank.stores.base import CodeStore
 
 BLOCK_BYTES = 32 << 20
 """Vectors that are coded between two looks at the disk: what a kill costs at most."""
@@ -57,10 +58,7 @@ def recode(
     """
     path = input_file(path)
     rows = as_rows(X)
-    if rows.shape[1] != bank.n_features_in_:
-        raise ValueError(f"X must have {bank.n_features_in_} dimensions, as the bank. Got {rows.shape[1]}.")
-    if getattr(bank, "distance", None) != "hamming":
-        raise ValueError(f"bank must be one of binary codes. Got a {type(bank).__name__}.")
+    _check_bank(bank, rows)
     target = Path(os.path.realpath(path))
     work = target.with_name(f".{target.name}.recoding")
     kind = "index" if is_index(target) else "codes"
@@ -71,11 +69,41 @@ def recode(
             else:
                 coded, n_codes = _recode_file(bank, rows, target, work, verbose)
         except BaseException:
-            if not work.stat().st_size:  # nothing was begun
-                work.unlink()
+            _drop_if_empty(work)
             raise
         work.unlink()
     return {"kind": kind, "codes": n_codes, "coded": coded}
+
+
+def recode_store(
+    bank: Any, X: Any, store: CodeStore, work: str | os.PathLike[str], *, ids: ArrayLike | None = None, verbose: int = 0
+) -> dict[str, Any]:
+    """Code again what stands in a store, which keeps its length; as `recode`.
+
+    Parameters
+    ----------
+    store : an open store, whose codes are replaced in one step; where ids are texts, vectors are in their order
+    work : file for codes that are done, until all are: a run that was cut off goes on with it
+    """
+    rows, work = as_rows(X), Path(work)
+    _check_bank(bank, rows)
+    if store.n_bits != bank.n_bits_:
+        raise ValueError(f"bank must make codes of {store.n_bits} bits, as the store holds. Got {bank.n_bits_} bits.")
+    coded, numbers = 0, np.empty(0, np.int64)
+    with locked(work, f"{work}: another process is coding the store anew; try again when it has ended."):
+        try:
+            while not coded or not np.array_equal(store.numbers(), numbers):  # others may add codes meanwhile
+                numbers = store.numbers()
+                codes, n_new = collect(bank, rows, _places(numbers, rows, ids, "the store"), work, verbose)
+                coded += n_new
+                if not n_new:
+                    break
+            store.replace(codes)
+        except BaseException:
+            _drop_if_empty(work)
+            raise
+        work.unlink()
+    return {"kind": "store", "codes": len(numbers), "coded": coded}
 
 
 def collect(bank: Any, rows: RowSource, places: Ids, work: Path, verbose: int = 0) -> tuple[NDArray[np.uint8], int]:
@@ -132,7 +160,7 @@ def _recode_file(bank: Any, rows: RowSource, path: Path, work: Path, verbose: in
         raise ValueError(f"{path}: holds {len(old)} codes, but there are {rows.shape[0]} vectors.")
     codes, coded = collect(bank, rows, np.arange(len(old)), work, verbose)
     facts = {**(note or {}), "kind": "codes", "made_by": bank.identity(), "n_bits": int(bank.n_bits_)}
-    facts.pop("checksum", None)
+    facts |= {"comparable": list(getattr(bank, "comparable_", ())) or None, "checksum": None}
     with npy_sink(Output(path, codes.shape, codes.dtype, facts, force=note is None)) as out:
         out[:] = codes
     return coded, len(codes)
@@ -144,7 +172,7 @@ def _recode_index(
     coded = 0
     while True:
         index = HammingIndex.load(path)
-        codes, n_new = collect(bank, rows, _places(index, rows, ids, path), work, verbose)
+        codes, n_new = collect(bank, rows, _places(index.ids, rows, ids, path), work, verbose)
         coded += n_new
         own = index.ids
         if np.array_equal(own, HammingIndex.load(path).ids):  # nobody has added codes meanwhile
@@ -162,27 +190,38 @@ def _recode_index(
     return coded, len(own)
 
 
-def _places(index: HammingIndex, rows: RowSource, ids: ArrayLike | None, path: Path) -> Ids:
-    """Row of each code of an index."""
-    own = index.ids
+def _places(own: NDArray[Any], rows: RowSource, ids: ArrayLike | None, where: Any) -> Ids:
+    """Row of each code, whose ids are `own`."""
     if ids is None and own.dtype == object:
         if len(own) != rows.shape[0]:
-            raise ValueError(f"{path}: holds {len(own)} codes with text ids, but there are {rows.shape[0]} vectors.")
+            raise ValueError(f"{where}: holds {len(own)} codes with text ids, but there are {rows.shape[0]} vectors.")
         return np.arange(len(own))
     if ids is None:
         if len(own) and own.max() >= rows.shape[0]:
-            raise ValueError(f"{path}: holds the id {own.max()}, but there are {rows.shape[0]} vectors.")
+            raise ValueError(f"{where}: holds the id {own.max()}, but there are {rows.shape[0]} vectors.")
         return own.astype(np.int64)
     known = np.asarray(ids)
     if known.shape != (rows.shape[0],):
         raise ValueError(f"ids must be {rows.shape[0]}, one per vector. Got shape {known.shape}.")
     order = np.argsort(known, kind="stable")
-    places = np.minimum(np.searchsorted(known, own, sorter=order), len(known) - 1)
-    places = order[places]
+    places = order[np.minimum(np.searchsorted(known, own, sorter=order), len(known) - 1)]
     missing = np.flatnonzero(known[places] != own)
     if len(missing):
-        raise ValueError(f"{path}: holds the id {own[missing[0]]!r}, which is not among ids.")
+        raise ValueError(f"{where}: holds the id {own[missing[0]]!r}, which is not among ids.")
     return places.astype(np.int64)
+
+
+def _check_bank(bank: Any, rows: RowSource) -> None:
+    if rows.shape[1] != bank.n_features_in_:
+        raise ValueError(f"X must have {bank.n_features_in_} dimensions, as the bank. Got {rows.shape[1]}.")
+    if getattr(bank, "distance", None) != "hamming":
+        raise ValueError(f"bank must be one of binary codes. Got a {type(bank).__name__}.")
+
+
+def _drop_if_empty(work: Path) -> None:
+    """Remove a work file in which nothing was begun."""
+    if not work.stat().st_size:
+        work.unlink()
 
 
 def _flush(file: Any) -> None:
