@@ -62,7 +62,7 @@ def index(
         built = HammingIndex.load(output)
         if made_by is not None or built.made_by is not None:
             mend = f"encode with the bank of the index, or code the index anew: projbank recode BANK VECTORS {output}"
-            comparable = (read_note(codes) or {}).get("comparable", ())
+            comparable = note.get("comparable", ())
             check_made_by(str(output), built.made_by, str(codes), made_by, mend, comparable)
         built.add(array, own, values).save()
     else:
