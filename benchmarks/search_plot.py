@@ -29,7 +29,7 @@ def draw(paths: list[Path], output: Path) -> None:
         exact = 1e3 / result["methods"]["projbank"]["exact scan [ms]"]
         axes.axhline(exact, color="#888888", linestyle=":", label="projbank, exact scan")
         axes.set(
-            yscale="log", xlim=(0.7, 1.005), xlabel="recall of the 10 nearest", ylabel="queries per second, one thread"
+            yscale="log", xlim=(0.2, 1.02), xlabel="recall of the 10 nearest", ylabel="queries per second, one thread"
         )
         axes.set_title(f"{path.stem.removeprefix('search_recall_')}: {result['codes']:,} codes")
         axes.grid(alpha=0.3)
