@@ -20,7 +20,7 @@ FLOORS = [
     {"base"},
     {"bank", "kernel_bank"},
     {"search", "metrics"},
-    {"cluster", "neighbors"},
+    {"cluster", "neighbors", "upkeep"},
     {"stores", "features", "text"},
     {"methods"},
     {"evaluate"},
