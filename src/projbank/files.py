@@ -178,7 +178,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 def _create(target: Path) -> tuple[Path, int]:
     """Create an empty file beside the target, locked as long as this process lives, and remove what others left."""
-    _remove_litter(target)
+    remove_litter(target)
     while True:
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
         try:
@@ -192,8 +192,8 @@ def _create(target: Path) -> tuple[Path, int]:
         os.close(handle)  # another process took it for litter before it was locked
 
 
-def _remove_litter(target: Path) -> None:
-    """Remove temporary files of this target that no living process holds."""
+def remove_litter(target: Path) -> None:
+    """Remove temporary files of an output that no living process holds; writing it does so, too."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.part")
     with contextlib.suppress(OSError):
         for entry in os.scandir(target.parent):

@@ -71,7 +71,15 @@ def test_faiss_reads_the_index_and_stores_of_0_1_0_are_read(folder):
 def test_a_store_that_was_killed_while_it_was_made_is_made_anew(folder):
     (folder / "index.faiss").unlink()
     (folder / ".index.faiss.00112233.part").touch()
+    (folder / ".store.json.00112233.part").touch()
     with FaissStore(folder) as store:
         store.create(20).add(np.zeros((2, 3), np.uint8))
     assert FaissStore(folder).count() == 2
     assert sorted(path.name for path in folder.iterdir()) == ["index.faiss", "store.json"]
+
+
+def test_what_a_kill_left_is_removed_when_a_store_is_opened(folder):
+    (folder / ".store.json.00112233.part").touch()
+    n = FaissStore(folder).count()
+    assert n
+    assert not list(folder.glob(".*"))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.bits import code_bytes
-from projbank.files import atomic_path, input_file
+from projbank.files import atomic_path, input_file, remove_litter
 from projbank.notes import check_seal, seal
 from projbank.search.blocks import NewCodes
 from projbank.search.scan import Part, nearest
@@ -85,6 +85,8 @@ class FaissStore(CodeStore):
     def _open(self) -> None:
         import faiss
 
+        for name in ("index.faiss", "store.json", "labels.json"):
+            remove_litter(self._folder / name)
         if not (self._folder / "store.json").is_file():
             if self._folder.is_dir() and all(_IS_BEGUN.fullmatch(path.name) for path in self._folder.iterdir()):
                 return  # empty, or killed while it was created
