@@ -7,8 +7,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from projbank.base import INITS, ModelCoder, Place
+from projbank.base import INITS, ModelCoder
 from projbank.params import check_choice, check_int, check_positive
+from projbank.place import Place
 
 _SOLVERS = {
     "mixed": Place("projbank.learn.mixed:MixedLearner", "projbank.models.headed:HeadedBank"),
@@ -17,6 +18,9 @@ _SOLVERS = {
     "random": Place("projbank.learn.random:RandomLearner", "projbank.models.bank:Bank"),
 }
 """Name of a solver to where its learner and its models stand."""
+_DISTANCES = Place("projbank.learn.distances:DistanceLearner", "projbank.models.dense:DenseHead")
+PRESERVE = ("neighbourhoods", "distances")
+"""What codes may be for."""
 
 
 class ProjectionBank(ModelCoder):
@@ -37,6 +41,11 @@ class ProjectionBank(ModelCoder):
         neighbourhoods of the data. "joint": a plain bank, all weights together, with the same aim. "paper": BPB of Liu,
         Yu and Shao (ICCV 2015), each bit for itself by the pair hinge. "random": random signs, to see what learning is
         worth.
+    preserve : {"neighbourhoods", "distances"}
+        What codes are for. "neighbourhoods": vectors of a kind get like codes, which helps to find what belongs
+        together. "distances": codes find the vectors' own nearest neighbours, by rotated principal components of the
+        whole vector; only `n_bits`, `rank`, `train_size` and `standardize` count, and coding costs D * rank
+        (docs/distances.md).
     grouping : {"auto", "learnt", "kmeans", "kmeans-equal", "random", "contiguous"} or array of int
         Which dimensions share a bit, or a sum of a headed bank; an array gives each dimension's group, 0 to n_bits - 1,
         shape (D,), or its r groups, shape (r, D). "auto": "learnt" for the joint solver, k-means for the paper's, else
@@ -51,12 +60,13 @@ class ProjectionBank(ModelCoder):
         Sums of a headed bank, at most D. "auto": D / 4, at least 4,096 and at most 8,192. Fewer make coding cheaper
         (mixed solver).
     rank : int or "auto"
-        What the head brings the sums down to before it turns them into bits. "auto": 256 (mixed solver).
+        What the head brings the sums, or the vector, down to before it turns them into bits. "auto": 256 for
+        neighbourhoods (mixed solver), `n_bits` or 1,024 for distances.
     n_neighbors : int or "auto"
         Neighbours of a training vector that count as similar; above N - 1 it is lowered with a warning. "auto": 30, or
         N / 20 where that is less, at least 5, for the mixed solver; 100 for the others.
     train_size : int or "auto"
-        Rows to learn from, drawn at random where there are more. "auto": 20,000 (mixed solver).
+        Rows to learn from, drawn at random where there are more. "auto": 20,000 (mixed solver, and distances).
     lam : float
         Weight of the pair loss against the regulariser (paper's solver).
     max_iter : int
@@ -91,14 +101,17 @@ class ProjectionBank(ModelCoder):
     centers_ : (n_sums,) float32
         Subtracted from the sums of a headed bank.
     inner_, outer_ : (n_sums, rank) and (rank, n_bits) float32
-        The head: margins are (sums - centers) inner outer - biases.
+        The head: margins are (sums - centers) inner outer - biases. For distances `inner_` is (D, rank), and margins
+        are x inner outer - biases.
     biases_ : (n_bits,) float32
+    query_biases_ : (n_bits,) float32
+        Thresholds of queries (distances): `biases_`, unless queries were given to `fit`.
     group_sizes_ : (n_bits,) int64
         Dimensions of each group.
     loss_curve_ : (n_iter + 1,) float64
         Loss after each iteration: the mean over groups of L / (lam N^2), which is 1 at w = 0 ("paper"), or 1 minus the
         correlation of similarities plus imbalance ("joint"). Empty where nothing is learnt ("random").
-    model_ : projbank.models.bank.Bank or projbank.models.headed.HeadedBank
+    model_ : projbank.models.bank.Bank, projbank.models.headed.HeadedBank or projbank.models.dense.DenseHead
         What was learnt, as coding uses it.
     n_bits_ : int
     n_iter_ : int
@@ -120,6 +133,7 @@ class ProjectionBank(ModelCoder):
         n_bits: int | str = "auto",
         *,
         solver: str = "mixed",
+        preserve: str = "neighbourhoods",
         grouping: str | ArrayLike = "auto",
         n_assign: int | str = "auto",
         n_sums: int | str = "auto",
@@ -139,6 +153,7 @@ class ProjectionBank(ModelCoder):
     ) -> None:
         self.n_bits = n_bits
         self.solver = solver
+        self.preserve = preserve
         self.grouping = grouping
         self.n_assign = n_assign
         self.n_sums = n_sums
@@ -162,12 +177,13 @@ class ProjectionBank(ModelCoder):
         from projbank.models.bank import Bank
 
         if not isinstance(self.model_, Bank):
-            raise ValueError(f"A bank of solver {self.solver!r} is no sparse matrix.")
+            raise ValueError(f"A bank that holds a {type(self.model_).__name__} is no sparse matrix.")
         return self.model_.to_csr()
 
     @property
     def _place(self) -> Place:
-        return _SOLVERS[check_choice(self, "solver", self.solver, tuple(_SOLVERS))]
+        place = _SOLVERS[check_choice(self, "solver", self.solver, tuple(_SOLVERS))]
+        return _DISTANCES if check_choice(self, "preserve", self.preserve, PRESERVE) == "distances" else place
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import importlib
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,9 +23,10 @@ from projbank.learn.renewal import Kept, keep_comparable, start_model
 from projbank.learn.run import Run
 from projbank.models.file import ModelFile
 from projbank.models.model import Model
-from projbank.params import check_choice, check_int, check_labels
+from projbank.params import check_choice, check_int, check_labels, reject
+from projbank.place import Place
 from projbank.progress import say
-from projbank.rows.source import RowSource
+from projbank.rows.source import RowSource, as_rows
 from projbank.threads import thread_count
 
 INITS = ("leading", "equal", "random")
@@ -177,38 +177,6 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
         return code_bytes(self.n_bits_) if self.distance == "hamming" else self.n_bits_
 
 
-class Place(NamedTuple):
-    """Where a learner and its models stand, as "module:class"; imported when they are needed."""
-
-    learner: str
-    model: str
-    own_groupings: tuple[str, ...] = ()
-    """Groupings that this learner knows beside those that all know."""
-
-    @property
-    def groupings(self) -> tuple[str, ...]:
-        """Names that the parameter `grouping` may have; "soft..." are those of earlier versions."""
-        return (
-            "auto",
-            "kmeans",
-            "kmeans-equal",
-            "random",
-            "contiguous",
-            "soft",
-            "soft-kmeans",
-            "soft-random",
-            *self.own_groupings,
-        )
-
-    def learner_class(self) -> Any:
-        """Import the class of the learner."""
-        return _imported(self.learner)
-
-    def model_class(self) -> Any:
-        """Import the class of the models."""
-        return _imported(self.model)
-
-
 class ModelCoder(RowCoder):
     """An estimator that picks a learner, whose model does the coding.
 
@@ -228,6 +196,7 @@ class ModelCoder(RowCoder):
         self,
         X: Any,
         y: ArrayLike | None = None,
+        queries: Any = None,
         *,
         start: ModelCoder | None = None,
         keep_codes: bool = False,
@@ -240,6 +209,9 @@ class ModelCoder(RowCoder):
         X : (n, D) array, memory map, scipy.sparse matrix or h5py data set, read in blocks
         y : (n,) array of int, bool or str, optional
             Labels of the rows, -1 where unknown: the mixed solver learns from them; others leave them alone.
+        queries : (m, D), as X, optional
+            Vectors that will be searched with, where they are of another kind than X: a bank for distances gives them
+            thresholds of their own (`query_values`); others leave them alone.
         start : fitted estimator of the same solver, optional
             Learning goes on from its weights and groups, in a fraction of the time; `n_bits` is that of `start`.
         keep_codes : bool
@@ -256,7 +228,7 @@ class ModelCoder(RowCoder):
         if keep_codes and start is None:
             raise ValueError("keep_codes is for learning on from a bank: give start, too.")
         check_int(self, "set_aside", set_aside, 0)
-        return self._fit(X, y=y, start=start, keep_codes=keep_codes, set_aside=set_aside)
+        return self._fit(X, y=y, queries=queries, start=start, keep_codes=keep_codes, set_aside=set_aside)
 
     def query_values(self, X: Any) -> NDArray[np.float32]:
         """Queries for an asymmetric search, (n, n_bits) float32: ``index.search(bank.query_values(queries), k=100)``.
@@ -291,6 +263,7 @@ class ModelCoder(RowCoder):
         n_bits: int,
         seed: int,
         y: ArrayLike | None = None,
+        queries: Any = None,
         start: ModelCoder | None = None,
         keep_codes: bool = False,
         set_aside: int = 0,
@@ -300,6 +273,8 @@ class ModelCoder(RowCoder):
         learner, run = self._place.learner_class().of(self.get_params(deep=False)), self._run(seed)
         if y is not None and learner.takes_labels:
             run = replace(run, labels=check_labels(self, y, everything.shape[0])[learnt])
+        if queries is not None and learner.takes_queries:
+            run = replace(run, queries=self._check_queries(queries))
         self.comparable_, self.kept_ = (), None
         if start is None:
             self._adopt(learner.learn(rows, n_bits, run))
@@ -314,6 +289,12 @@ class ModelCoder(RowCoder):
         self.reference_ = Reference.beside(self, everything, learnt)
         if len(self.loss_curve_):
             say(f"loss: {_sample(self.loss_curve_)}", self.verbose)
+
+    def _check_queries(self, queries: Any) -> RowSource:
+        rows = as_rows(queries)
+        if len(rows.shape) != 2 or rows.shape[0] < 1 or rows.shape[1] != self.n_features_in_:
+            reject(self, "queries", f"rows of {self.n_features_in_} numbers, as X has, at least one", rows.shape)
+        return rows
 
     def _run(self, seed: int | None = None) -> Run:
         seed = self.seed() if seed is None else seed
@@ -348,11 +329,6 @@ class ModelCoder(RowCoder):
 
 def _call(coder: RowCoder, method: str, rows: RowSource) -> NDArray[Any]:
     return getattr(coder, method)(rows)
-
-
-def _imported(place: str) -> Any:
-    module, name = place.split(":")
-    return getattr(importlib.import_module(module), name)
 
 
 def _sample(curve: NDArray[np.float64]) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from projbank.base import INITS, ModelCoder, Place
+from projbank.base import INITS, ModelCoder
 from projbank.params import check_choice, check_int, check_positive, reject
+from projbank.place import Place
 
 if TYPE_CHECKING:
     from projbank.models.mercer_bank import MercerBank

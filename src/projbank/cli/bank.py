@@ -39,6 +39,13 @@ class Solver(StrEnum):
     random = "random"
 
 
+class Preserve(StrEnum):
+    """What codes are for."""
+
+    neighbourhoods = "neighbourhoods"
+    distances = "distances"
+
+
 class Init(StrEnum):
     """Names of the paper solver's starts."""
 
@@ -75,6 +82,12 @@ def fit(
         typer.Option(
             help="mixed (default): a head on a bank's sums. joint: a plain bank, all weights together. paper: BPB, "
             "each bit for itself."
+        ),
+    ] = None,
+    preserve: Annotated[
+        Preserve | None,
+        typer.Option(
+            help="neighbourhoods (default): find what belongs together. distances: find the vectors' own nearest."
         ),
     ] = None,
     grouping: Annotated[
@@ -165,6 +178,7 @@ def fit(
     }
     where_given = {
         "--solver": ("solver", solver and solver.value),
+        "--preserve": ("preserve", preserve and preserve.value),
         "--assign": ("n_assign", assign),
         "--neighbors": ("n_neighbors", neighbors),
         "--noise": ("noise", noise),

@@ -53,6 +53,8 @@ class FromParameters:
     """Whether the learner can learn on from ``run.start``."""
     takes_labels: ClassVar[bool] = False
     """Whether the learner learns from ``run.labels``."""
+    takes_queries: ClassVar[bool] = False
+    """Whether the learner looks at ``run.queries``."""
 
     @classmethod
     def of(cls, params: dict[str, Any]) -> Self:

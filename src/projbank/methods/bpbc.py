@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from projbank.learn.rotation import nearest_rotation
 from projbank.methods.base import Floats, Method, centred_thresholds
-from projbank.methods.itq import nearest_rotation
 from projbank.methods.pq import pad
 from projbank.models.file import ModelFileError
 from projbank.params import check_int

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
-from projbank.methods.base import Floats, centred_thresholds, check_memory
+from projbank.learn.rotation import learn_rotation
+from projbank.methods.base import centred_thresholds, check_memory
 from projbank.methods.components import principal_components
 from projbank.methods.linear import DenseBits, matrix_bytes
 from projbank.methods.pca import components_bytes
@@ -85,29 +83,3 @@ class ITQ(DenseBits):
 
     def _derive(self) -> None:
         self.n_iter_ = len(self.objective_curve_) - 1
-
-
-def learn_rotation(
-    V: Floats, n_bits: int, n_iter: int, rng: np.random.Generator, *, advance: Any = lambda steps: None
-) -> tuple[Floats, NDArray[np.float64]]:
-    """Rotation R (k, n_bits), orthonormal rows, with V R (n, n_bits) near its signs, and |B - V R|^2 / n on the way.
-
-    The source's step for k = n_bits; for fewer components |V R| = |V| still holds, so the step is still the best one.
-    """
-    rotation = nearest_rotation(rng.standard_normal((V.shape[1], n_bits), dtype=np.float32))
-    curve = np.empty(n_iter + 1)
-    energy = float(np.einsum("ij,ij->", V, V, dtype=np.float64))
-    for step in range(n_iter + 1):
-        projected = V @ rotation
-        curve[step] = (energy + projected.size - 2 * np.abs(projected).sum(dtype=np.float64)) / len(V)
-        if step < n_iter:
-            signs = np.where(projected > 0, np.float32(1), np.float32(-1))
-            rotation = nearest_rotation(V.T @ signs)
-            advance(1)
-    return rotation, curve
-
-
-def nearest_rotation(matrix: Floats) -> Floats:
-    """Of the matrices with orthonormal rows (or columns, if those are fewer), the one nearest to a given matrix."""
-    left, _, right = scipy.linalg.svd(matrix, full_matrices=False, overwrite_a=True, check_finite=False)
-    return np.ascontiguousarray(left @ right)

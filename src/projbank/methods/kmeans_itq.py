@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.learn.grouping import group_dimensions
+from projbank.learn.rotation import learn_rotation
 from projbank.methods.base import Floats, Method, centred_thresholds, check_indices
 from projbank.methods.components import principal_components
-from projbank.methods.itq import learn_rotation
 from projbank.models.file import ModelFileError
 from projbank.params import check_int
 from projbank.progress import progress

@@ -26,7 +26,7 @@ class HeadedBank(Model):
     """Margins are (f - centers) inner outer - biases, where f are the m sums of a bank.
 
     labels (D,) int32, or (r, D) where a dimension serves r sums; weights float32, shaped alike; centers (m,); inner
-    (m, k); outer (k, n_bits); biases (n_bits,), all float32. `bends`: queries for asymmetric search are tanh of the
+    (m, k); outer (k, n_bits); biases (n_bits,), all float32. Queries for asymmetric search are tanh of the
     margins, as in learning.
     """
 
@@ -37,7 +37,6 @@ class HeadedBank(Model):
     outer: Floats
     biases: Floats
     loss_curve: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    bends: bool = True
 
     names = ("labels", "weights", "centers", "inner", "outer", "biases", "loss_curve")
 
@@ -59,8 +58,7 @@ class HeadedBank(Model):
             raise ModelFileError("labels point to groups that do not exist")
         if not all(np.isfinite(array).all() for array in floats):
             raise ModelFileError("weights, matrices or biases are not finite")
-        bends = params.get("preserve") != "distances"
-        return cls(labels, weights, centers, inner, outer, biases, arrays["loss_curve"], bends=bends)
+        return cls(labels, weights, centers, inner, outer, biases, arrays["loss_curve"])
 
     @property
     def n_features(self) -> int:
@@ -79,7 +77,7 @@ class HeadedBank(Model):
     def query_values(self, rows: RowSource, *, n_threads: int = 1, verbose: int = 0) -> Floats:
         """Queries for asymmetric search, (n, n_bits)."""
         margins = self.margins(rows, n_threads=n_threads, verbose=verbose)
-        return np.tanh(margins, out=margins) if self.bends else margins
+        return np.tanh(margins, out=margins)
 
     def _code(self, rows: Floats, out: NDArray[Any]) -> bool:
         """Code a block of rows, few at a time: sums, products and bits stay in cache."""

@@ -1,0 +1,89 @@
+"""Principal components of any number of rows: one pass, few rows in memory at a time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from projbank.rows.source import RowSource, check_finite
+from projbank.threads import run_each, split_rows
+
+_COLUMNS = 4096
+"""Columns that a thread multiplies at a time; sums over columns do not depend on the number of threads."""
+_TOLERANCE = 1e-6
+"""Share of the largest variance below which a direction is rounding error of float32."""
+
+Floats = NDArray[np.float32]
+
+
+class Components(NamedTuple):
+    """means (D,) float64; directions (D, k) float32 with orthonormal columns; variances (k,) float64, falling."""
+
+    means: NDArray[np.float64]
+    directions: Floats
+    variances: NDArray[np.float64]
+
+
+def streamed_components(rows: RowSource, rank: int, n_threads: int = 1) -> Components:
+    """Return the leading principal components of rows that are read once, in order.
+
+    What was seen is summed up by at most `rank` scaled directions. A block of new rows joins them, the leading
+    directions of both are taken, and so on (Ross, Lim, Lin and Yang, IJCV 2008). Exact where all rows fit into the
+    first block; else directions that come late or are weak are told a little less well. Memory: 3 `rank` x D numbers.
+    """
+    n_rows, n_features = rows.shape
+    step = max(8, min(n_rows, 2 * rank))
+    stack = np.empty((min(n_rows, rank) + step + 1, n_features), np.float32)
+    means, kept = np.zeros(n_features), 0
+    variances = np.empty(0)
+    for start, stop in split_rows(n_rows, step):
+        block = rows.block(start, stop)
+        check_finite(block, start)
+        own = block.mean(axis=0, dtype=np.float64)
+        n_new = stop - start
+        np.subtract(block, own, out=stack[kept : kept + n_new], casting="same_kind")
+        stack[kept + n_new] = np.sqrt(start * n_new / stop) * (means - own)  # what the means differ by
+        means += (own - means) * (n_new / stop)
+        used = stack[: kept + n_new + (start > 0)]
+        gram = _gram(used, n_threads)
+        if not np.isfinite(gram).all():
+            raise ValueError(f"X is too large: rows {start} to {stop - 1} have squares that do not fit into float32.")
+        kept = min(rank, len(used))
+        values, vectors = scipy.linalg.eigh(gram, subset_by_index=(len(used) - kept, len(used) - 1))
+        variances = np.maximum(values[::-1], 0) / stop
+        _mix(used, np.ascontiguousarray(vectors[:, ::-1].T, np.float32), n_threads)
+    lengths = np.sqrt(np.einsum("ij,ij->i", stack[:kept], stack[:kept], dtype=np.float64))
+    real = lengths**2 > _TOLERANCE * lengths.max(initial=0) ** 2
+    real[0] = True
+    directions = stack[:kept][real] / np.maximum(lengths[real], 1e-30).astype(np.float32)[:, None]
+    return Components(means, np.ascontiguousarray(directions.T), variances[real])
+
+
+def _gram(stack: Floats, n_threads: int) -> NDArray[np.float64]:
+    """Inner products of rows, (n, n); parts are summed in a fixed order."""
+    ranges = split_rows(stack.shape[1], _COLUMNS)
+    total = np.zeros((len(stack), len(stack)))
+    parts: list[Floats] = [np.empty((0, 0), np.float32)] * n_threads
+
+    def multiply(place: int, first: int, last: int) -> None:
+        columns = np.ascontiguousarray(stack[:, first:last])
+        with np.errstate(over="ignore"):  # refused by the caller
+            parts[place] = columns @ columns.T
+
+    for few in (ranges[i : i + n_threads] for i in range(0, len(ranges), n_threads)):
+        run_each(multiply, [(place, *columns) for place, columns in enumerate(few)], n_threads)
+        for part in parts[: len(few)]:
+            total += part
+    return total
+
+
+def _mix(stack: Floats, vectors: Floats, n_threads: int) -> None:
+    """Replace the first rows of a stack (n, D) by `vectors` (k, n) times the stack."""
+
+    def multiply(first: int, last: int) -> None:
+        stack[: len(vectors), first:last] = vectors @ np.ascontiguousarray(stack[:, first:last])
+
+    run_each(multiply, split_rows(stack.shape[1], _COLUMNS), n_threads)

@@ -1,0 +1,123 @@
+"""The learner for distances: principal components of the rows, rotated so that bits tell how near vectors are.
+
+Components (D x k) keep what varies most. A rotation (k x n_bits) turns them into margins, whose signs are the bits.
+Up to some thousand bits it is learnt: margins come near the corners of a box, so that signs lose little. Its edges are
+longer for earlier bits, which so take more of the leading components: the first 64, 128, 256, ... bits of a code are
+good codes by themselves. Further bits are random orthogonal frames of all components, for which learning wins nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projbank.learn.components import Components, streamed_components
+from projbank.learn.rotation import learn_rotation, random_frame
+from projbank.learn.run import FromParameters, Run, chosen
+from projbank.learn.target import product
+from projbank.models.dense import DenseHead
+from projbank.progress import progress, say
+from projbank.rows.source import RowSource, check_finite
+from projbank.rows.views import ChosenRows, ScaledRows, unit_scale
+
+RANK = 1024
+"""Components at most, unless told otherwise."""
+TRAIN_SIZE = 20_000
+"""Rows to learn from, at most, unless told otherwise."""
+_ALL, _FIRST = 1024, 512
+"""Codes up to so many bits are learnt whole; of longer ones so many bits."""
+_SHORTEST, _SLOPE = 64, 0.25
+"""An edge is (n_bits / b) ** slope, for the bits of the shortest of the codes of 64, 128, ... bits that has them."""
+_ROUNDS = 20
+_TURNED = 8192
+"""Rows that the rotation is learnt from."""
+_ASKED, _SHOWN, _NEAREST = 256, 1024, 10
+"""Queries and rows by which thresholds of queries are chosen: by how many of the nearest they find."""
+
+Floats = NDArray[np.float32]
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class DistanceLearner(FromParameters):
+    """Learns components and their rotation; parameters as those of `ProjectionBank`."""
+
+    takes_queries: ClassVar[bool] = True
+
+    rank: int | str
+    train_size: int | str
+    standardize: bool
+
+    def learn(self, rows: RowSource, n_bits: int, run: Run) -> DenseHead:
+        """Read the rows once for components, and some of them again for their rotation."""
+        ids = rows.sample(chosen(self.train_size, TRAIN_SIZE), run.seed)
+        if len(ids) < rows.shape[0]:
+            say(f"learning from {len(ids)} of {rows.shape[0]} rows", run.verbose)
+            rows = ChosenRows(rows, ids)
+        scale = unit_scale(rows, True) if self.standardize else None
+        seen = rows if scale is None else ScaledRows(rows, scale)
+        rank = min(*rows.shape, chosen(self.rank, min(n_bits, RANK)))
+        found = streamed_components(seen, rank, run.n_threads)
+        outer = self._rotation(seen, found, n_bits, run)
+        inner = found.directions if scale is None else found.directions / scale[:, None]
+        biases = (found.means @ found.directions @ outer).astype(np.float32)
+        model = DenseHead(inner, outer, biases, biases)
+        if run.queries is not None:
+            model = replace(model, query_biases=self._thresholds(model, rows, run.queries, run))
+        return model
+
+    def _rotation(self, rows: RowSource, found: Components, n_bits: int, run: Run) -> Floats:
+        """Matrix (k, n_bits): a learnt rotation of the leading components, then random frames of all of them."""
+        rng = np.random.default_rng([run.seed, 3])
+        k = found.directions.shape[1]
+        learnt = min(k, n_bits if n_bits <= _ALL else _FIRST)
+        few = ChosenRows(rows, rows.sample(_TURNED, run.seed))
+        leading = found.directions[:, :learnt]
+        values = np.empty((few.shape[0], learnt), np.float32)
+        for start, block in few.blocks():
+            centred = np.subtract(block, found.means, dtype=np.float32)
+            values[start : start + len(block)] = product(centred, leading, run.n_threads)
+        size = np.sqrt(np.mean(values**2, dtype=np.float64))
+        values /= np.float32(max(size, 1e-30))
+        matrix = np.zeros((k, n_bits), np.float32)
+        with progress("rotation", _ROUNDS, run.verbose) as advance:
+            turn, _ = learn_rotation(values, learnt, _ROUNDS, rng, edges=box_edges(learnt), advance=advance)
+        matrix[:learnt, :learnt] = turn
+        matrix[:, learnt:] = random_frame(k, n_bits - learnt, rng)
+        return matrix
+
+    def _thresholds(self, model: DenseHead, rows: RowSource, queries: RowSource, run: Run) -> Floats:
+        """Thresholds of queries: those of rows, zeros, or the queries' means, whichever finds most by inner product."""
+        shown = rows.read(rows.sample(_SHOWN, run.seed))
+        asked = queries.read(queries.sample(_ASKED, run.seed))
+        check_finite(asked, name="queries")
+        k = min(_NEAREST, len(shown))
+        true = nearest(product(asked, shown.T, run.n_threads), k)
+        bits, values = (product(product(part, model.inner, 1), model.outer, run.n_threads) for part in (shown, asked))
+        signs = np.where(bits > model.biases, np.float32(1), np.float32(-1))
+        best, most = model.biases, -1.0
+        for thresholds in (model.biases, np.zeros_like(model.biases), values.mean(axis=0)):
+            share = 0.0
+            for form in (values - thresholds, np.where(values > thresholds, np.float32(1), np.float32(-1))):
+                ids = nearest(product(form, signs.T, run.n_threads), k)
+                share += float(np.mean((ids[:, :, None] == true[:, None, :]).any(axis=2)))
+            if share > most:
+                best, most = thresholds, share
+        return best
+
+
+def box_edges(n_bits: int) -> Floats:
+    """Half the edges of the box that margins are brought near to: longer for the bits of shorter codes, (n_bits,)."""
+    edges = np.ones(n_bits)
+    sizes = [_SHORTEST << i for i in range(n_bits.bit_length()) if _SHORTEST << i < n_bits]
+    for stop in reversed(sizes):
+        edges[:stop] = (n_bits / stop) ** _SLOPE
+    return np.asarray(edges / np.sqrt(np.mean(edges**2)), np.float32)
+
+
+def nearest(similarities: Floats, k: int) -> Ids:
+    """Columns of the k largest of each row, (n, k), falling; ties go to the smaller column."""
+    return np.argsort(-similarities, axis=1, kind="stable")[:, :k]

@@ -1,0 +1,182 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from projbank import HammingIndex, ProjectionBank, load
+from projbank.learn.components import streamed_components
+from projbank.learn.distances import box_edges
+from projbank.methods import METHODS
+from projbank.metrics import neighbor_recall
+from projbank.rows.source import ArrayRows
+
+
+def vectors(rng, n, n_features=600, n_hidden=120):
+    """Vectors whose variance falls slowly over some directions, far from 0."""
+    hidden = rng.standard_normal((n, n_hidden)) / np.arange(1, n_hidden + 1) ** 0.8
+    turn = np.linalg.qr(rng.standard_normal((n_features, n_hidden)))[0]
+    X = hidden @ turn.T + 0.01 * rng.standard_normal((n, n_features)) + 0.2 * rng.standard_normal(n_features)
+    return X.astype(np.float32)
+
+
+def bank_of(n_bits, **params):
+    return ProjectionBank(n_bits, preserve="distances", n_jobs=1, **params)
+
+
+def nearest(Q, G, k=10):
+    return np.argsort(((Q[:, None] - G[None]) ** 2).sum(axis=2), axis=1)[:, :k]
+
+
+def found(codes, queries, true, n_bits, k=10):
+    index = HammingIndex(codes, n_bits=n_bits)
+    return neighbor_recall(index.search(queries, k=k)[1], true)
+
+
+@pytest.fixture(scope="module")
+def data():
+    X = vectors(np.random.default_rng(0), 900)
+    Q, G = X[:100], X[100:]
+    return Q, G, nearest(Q, G)
+
+
+def test_codes_find_the_nearest_of_the_floats_better_than_random_projections_and_asymmetric_search_more(data):
+    Q, G, true = data
+    bank = bank_of(96).fit(G)
+    plain = found(bank.transform(G), bank.transform(Q), true, 96)
+    lsh = METHODS["lsh"](96, n_jobs=1).fit(G)
+    assert plain > found(lsh.transform(G), lsh.transform(Q), true, 96) + 0.03
+    assert found(bank.transform(G), bank.query_values(Q), true, 96) > plain + 0.02
+
+
+def test_the_first_bits_are_a_good_code(data):
+    Q, G, true = data
+    whole = bank_of(120).fit(G)
+    for n_bits in (64, 104):
+        own = bank_of(n_bits).fit(G)
+        parts = [codes[:, : n_bits // 8].copy() for codes in (whole.transform(G), whole.transform(Q))]
+        assert found(*parts, true, n_bits) > found(own.transform(G), own.transform(Q), true, n_bits) - 0.08
+
+
+def test_edges_are_longer_for_bits_of_shorter_codes():
+    edges = box_edges(500)
+    assert np.mean(edges**2) == pytest.approx(1, abs=1e-5)
+    np.testing.assert_allclose(edges[[64, 128, 256]] / edges[0], (64 / np.array([128, 256, 500])) ** 0.25, rtol=1e-5)
+    assert (np.diff(edges) <= 0).all()
+    np.testing.assert_array_equal(box_edges(64), np.ones(64, np.float32))
+
+
+@pytest.mark.parametrize("n_bits", [1, 7, 64, 700, 1500])
+def test_codes_of_any_length_also_beyond_the_dimensions(n_bits):
+    X = vectors(np.random.default_rng(1), 150, 90, 40)
+    bank = bank_of(n_bits).fit(X)
+    margins = bank.decision_function(X)
+    assert margins.shape == (150, n_bits)
+    np.testing.assert_allclose(margins.mean(axis=0), 0, atol=1e-4)
+    literal = (X.astype(float) - X.mean(axis=0, dtype=float)) @ bank.inner_ @ bank.outer_
+    np.testing.assert_allclose(margins, literal, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 30])
+def test_few_rows_are_enough(n_rows):
+    X = vectors(np.random.default_rng(2), n_rows, 150)
+    assert bank_of(16).fit(X).transform(X).shape == (n_rows, 2)
+
+
+def test_rows_that_are_all_the_same_are_no_error():
+    X = np.ones((40, 30), np.float32)
+    assert np.isfinite(bank_of(16).fit(X).decision_function(X)).all()
+
+
+def test_same_bits_for_any_threads_and_kind_of_rows_and_for_a_row_alone():
+    X = vectors(np.random.default_rng(3), 300, 5000)
+    X[np.abs(X) < np.quantile(np.abs(X), 0.9)] = 0
+    bank = bank_of(200, rank=40).fit(X)
+    codes = bank.transform(X)
+    for n_jobs in (2, 3):
+        np.testing.assert_array_equal(bank_of(200, rank=40).set_params(n_jobs=n_jobs).fit(X).transform(X), codes)
+    np.testing.assert_array_equal(bank_of(200, rank=40).fit(sp.csr_array(X)).transform(X), codes)
+    np.testing.assert_array_equal(bank.transform(X[77:78])[0], codes[77])
+
+
+def test_queries_are_linear_and_get_thresholds_of_their_own(data):
+    Q, G, _ = data
+    other = Q[:50] - 3 * G.mean(axis=0)  # of another kind than the rows
+    bank = bank_of(96).fit(G, queries=other)
+    plain = bank_of(96).fit(G)
+    np.testing.assert_array_equal(bank.transform(G), plain.transform(G))
+    np.testing.assert_array_equal(plain.query_values(Q), plain.decision_function(Q))
+    a, b = bank.query_values(Q[:2])
+    np.testing.assert_allclose(bank.query_values(2 * Q[:1] - Q[1:2])[0], 2 * a - b, atol=1e-3)
+    true = np.argsort(-(other @ G.T), axis=1)[:, :10]
+    shares = [found(bank.transform(G), one.query_values(other), true, 96) for one in (bank, plain)]
+    assert shares[0] > shares[1]
+    assert bank.query_biases_.shape == (96,)
+
+
+def test_it_survives_a_file(tmp_path, data):
+    Q, G, _ = data
+    bank = bank_of(40, rank=9).fit(G, queries=2 * Q)
+    assert bank.inner_.shape == (600, 9)
+    assert bank.model_bytes == 4 * (600 * 9 + 9 * 40 + 40 + 40)
+    bank.save(tmp_path / "bank.safetensors")
+    again = load(tmp_path / "bank.safetensors")
+    np.testing.assert_array_equal(again.transform(Q), bank.transform(Q))
+    np.testing.assert_array_equal(again.query_values(Q), bank.query_values(Q))
+
+
+def test_dimensions_may_be_weighed_alike(data):
+    _, G, _ = data
+    alike = G / G.std(axis=0, dtype=float).astype(np.float32)
+    codes = [bank_of(32, standardize=True).fit(G).transform(G), bank_of(32).fit(alike).transform(alike)]
+    assert np.mean(codes[0] == codes[1]) > 0.98
+
+
+def test_only_a_sample_is_learnt_from(capsys, data):
+    _, G, _ = data
+    bank = bank_of(16, train_size=150, verbose=1).fit(G)
+    assert "learning from 150 of 800 rows" in capsys.readouterr().err
+    assert bank.transform(G).shape == (800, 2)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"preserve": "all"}, "'preserve' parameter of ProjectionBank must be one of 'neighbourhoods', 'distances'"),
+        ({"rank": 0}, "'rank' parameter"),
+        ({"train_size": 1}, "'train_size' parameter"),
+    ],
+)
+def test_wrong_parameters_are_named(params, words):
+    X = vectors(np.random.default_rng(4), 60, 300)
+    with pytest.raises(ValueError, match=words):
+        ProjectionBank(16, **{"preserve": "distances"} | params).fit(X)
+
+
+def test_wrong_rows_and_queries_are_named(data):
+    Q, G, _ = data
+    with pytest.raises(ValueError, match="'queries' parameter of ProjectionBank must be rows of 600 numbers"):
+        bank_of(16).fit(G, queries=Q[:, :5])
+    bad = G.copy()
+    bad[700, 3] = np.nan
+    with pytest.raises(ValueError, match="X contains NaN at row 700, column 3"):
+        bank_of(16).fit(bad)
+    with pytest.raises(ValueError, match="queries contains NaN at row 1, column 2"):
+        bank_of(16).fit(G, queries=np.where(np.arange(1200).reshape(2, 600) == 602, np.nan, 0))
+    with pytest.raises(ValueError, match="X is too large"):
+        bank_of(16).fit(np.where(np.arange(600) == 5, 1e30 * G, G))
+    with pytest.raises(ValueError, match="always learns anew"):
+        bank_of(16).fit(G, start=bank_of(16).fit(G))
+
+
+@pytest.mark.parametrize(("n_rows", "rank"), [(50, 12), (300, 12), (301, 40), (20, 64)])
+def test_components_of_a_stream_are_those_of_all_rows(n_rows, rank):
+    rng = np.random.default_rng(5)
+    X = (rng.standard_normal((n_rows, 80)) * 0.8 ** np.arange(80) + 5 * rng.standard_normal(80)).astype(np.float32)
+    found = streamed_components(ArrayRows(X), rank)
+    np.testing.assert_allclose(found.means, X.mean(axis=0, dtype=float), atol=1e-5)
+    k = found.directions.shape[1]
+    assert k <= min(rank, n_rows)
+    np.testing.assert_allclose(found.directions.T @ found.directions, np.eye(k), atol=1e-3)
+    exact = np.linalg.svd(X - X.mean(axis=0, dtype=float))
+    np.testing.assert_allclose(found.variances[:5], exact[1][:5] ** 2 / n_rows, rtol=2e-2)
+    few = min(5, k)
+    np.testing.assert_allclose(np.abs((exact[2][:few] * found.directions[:, :few].T).sum(axis=1)), 1, atol=0.02)
