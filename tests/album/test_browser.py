@@ -186,6 +186,7 @@ def test_the_keyboard_is_enough(visit):
     page.keyboard.press("Enter")
     page.wait_for_selector("#large[open]")
     page.keyboard.press("Escape")
+    page.wait_for_selector("#large", state="hidden")
     with page.expect_file_chooser():
         page.keyboard.press("/")
 
