@@ -18,8 +18,8 @@ import numpy as np
 
 from benchmarks.common import RESULTS, write_result
 from projbank import ProjectionBank, check
-from projbank.learn.reference import Reference
 from projbank.methods import METHODS
+from projbank.models.reference import Reference
 from projbank.rows.source import as_rows
 from projbank.upkeep.drift import compare
 

@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 from projbank.bits import code_bytes
 from projbank.blas import blas_threads
 from projbank.inputs import checked_rows
-from projbank.learn.reference import Reference, left_over
 from projbank.learn.renewal import Kept, keep_comparable, start_model
 from projbank.learn.run import Run
 from projbank.models.file import ModelFile
 from projbank.models.model import Model
+from projbank.models.reference import Reference, left_over
 from projbank.params import check_choice, check_int, check_labels, reject
 from projbank.place import Place
 from projbank.progress import say

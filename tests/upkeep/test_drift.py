@@ -5,7 +5,7 @@ import pytest
 
 from projbank import ProjectionBank, check, load
 from projbank.bits import unpack
-from projbank.learn.reference import Reference
+from projbank.models.reference import Reference
 from projbank.rows.source import as_rows
 from projbank.upkeep.drift import check_drift, compare
 

@@ -58,7 +58,7 @@ CLASSES = {
 """Every class that `load` knows, and the module it lives in."""
 CODEBOOKS = ("FeatureExtractor", "FisherVector", "VLAD")
 _REFERENCE = ("reference.codes", "reference.values", "reference.learnt")
-"""Arrays that tell what codes of other vectors look like (`projbank.learn.reference`); nothing depends on them."""
+"""Arrays that tell what codes of other vectors look like (`projbank.models.reference`); nothing depends on them."""
 _COURSE = ("loss_curve_",)
 """Arrays that tell how learning went; nothing depends on them."""
 
@@ -125,7 +125,7 @@ class ModelFile:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)  # type: ignore[attr-defined]
         estimator._check_loaded()
         if len(reference) == len(_REFERENCE):
-            from projbank.learn.reference import Reference
+            from projbank.models.reference import Reference
 
             codes, values, learnt = (reference[name] for name in _REFERENCE)
             known = Reference.of_arrays(codes, values, learnt, estimator.n_bits_)  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
 """Drift: whether new vectors differ from those that a bank was learnt from, and what that costs.
 
 Codes and margins of the new vectors are compared with those of vectors from the time of learning that the bank was not
-learnt from (`projbank.learn.reference`): those that it was learnt from, and those that a learner holds back to judge,
+learnt from (`projbank.models.reference`): those that it was learnt from, and those that a learner holds back to judge,
 would look unlike any others. If both come from the same source, any split of them into old and new is as likely as
 the one that came, so the share of random splits that differ as much is a p-value: an alarm below 1 % is false in 1 % of
 all cases, whatever the data are. Two differences count, of which the more telling decides:
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.bits import unpack
-from projbank.learn.reference import FEWEST, GROUP, NEAREST, Reference, keys
+from projbank.models.reference import FEWEST, GROUP, NEAREST, Reference, keys
 from projbank.rows.source import RowSource, as_rows
 from projbank.upkeep.truth import Estimate
 

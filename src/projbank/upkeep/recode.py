@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from projbank.files import input_file
 from projbank.integrity import checksum
-from projbank.learn.reference import keys
 from projbank.locks import locked
+from projbank.models.reference import keys
 from projbank.npyfile import open_npy
 from projbank.progress import progress
 from projbank.rows.source import RowSource, as_rows
