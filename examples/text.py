@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from projbank import HammingIndex
+from projbank import HammingIndex, ProjectionBank
 from projbank.bits import pack
 from projbank.metrics import neighbor_recall
 from projbank.text import FixedDimensionalEncoding, rerank
@@ -88,6 +88,11 @@ def searches(queries, documents):
     index, k = HammingIndex(codes), min(100, len(codes))
     yield "signs", codes.shape[1], index.search(pack(queries > 0), k)[1]
     yield "signs, asymmetric", codes.shape[1], index.search(queries, k)[1]
+    for n_bits in (1280, 5120, 10240):
+        bank = ProjectionBank(n_bits, preserve="distances").fit(documents, queries=queries)
+        index, values = HammingIndex(bank.transform(documents)), bank.query_values(queries)
+        yield f"bank for distances, {n_bits} bits", n_bits // 8, index.search(pack(values > 0), k)[1]
+        yield f"the same, {n_bits} bits, asymmetric", n_bits // 8, index.search(values, k)[1]
 
 
 def main():
