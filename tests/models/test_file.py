@@ -110,7 +110,7 @@ def test_arrays_that_do_not_fit(bank, tmp_path, name, array, words):
     tensors.pop(name)
     if array is not None:
         tensors[name] = array
-    save_file(tensors, path, {"format": "projbank", "version": "1", "class": "ProjectionBank", "params": "{}"})
+    save_file(tensors, path, {"format": "projbank", "version": "1", "class": "ProjectionBank", "params": '{"solver": "joint"}'})
     with pytest.raises(ModelFileError) as caught:
         load(path)
     assert words in str(caught.value)
