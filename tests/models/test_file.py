@@ -110,7 +110,8 @@ def test_arrays_that_do_not_fit(bank, tmp_path, name, array, words):
     tensors.pop(name)
     if array is not None:
         tensors[name] = array
-    save_file(tensors, path, {"format": "projbank", "version": "1", "class": "ProjectionBank", "params": '{"solver": "joint"}'})
+    metadata = {"format": "projbank", "version": "1", "class": "ProjectionBank", "params": '{"solver": "joint"}'}
+    save_file(tensors, path, metadata)
     with pytest.raises(ModelFileError) as caught:
         load(path)
     assert words in str(caught.value)
