@@ -57,7 +57,7 @@ def demo(
     exact = NearestNeighbors(n_neighbors=N_RESULTS, algorithm="brute").fit(vectors[gallery])
     by_floats, seconds = _timed(lambda: exact.kneighbors(vectors[queries], return_distance=False))
     add("original floats", 4 * vectors.shape[1], by_floats, 0, 0, 1e6 * seconds / len(queries))
-    for name, solver in (("BPB, the paper's", "paper"), ("joint bank", "joint")):
+    for name, solver in (("BPB, the paper's", "paper"), ("headed bank", "mixed")):
         bank = ProjectionBank(bits, solver=solver, random_state=seed, n_jobs=jobs, verbose=verbosity(False, 0))
         bank, training = _timed(lambda bank=bank: bank.fit(vectors[gallery]))
         bank.transform(vectors[:8])  # the first call compiles
