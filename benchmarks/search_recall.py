@@ -113,7 +113,7 @@ def usearch(codes: Codes) -> Settings:
 
 def hnswlib_floats(codes: Codes) -> Settings:
     """Hnswlib knows floats only: bits as -1 and +1, whose squared distance is four times the Hamming distance."""
-    import hnswlib  # type: ignore[import-untyped]
+    import hnswlib
 
     index = hnswlib.Index(space="l2", dim=8 * codes.shape[1])
     index.init_index(max_elements=len(codes), M=16, ef_construction=80)
