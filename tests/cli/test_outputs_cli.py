@@ -234,7 +234,7 @@ def test_codes_of_another_bank_are_refused_and_both_are_named(folder, projbank):
         assert (code, said) == (2, "")
         assert mine in error
         assert others in error
-        assert "encode and index again" in error
+        assert "projbank recode" in error
     code, _, error = projbank("index", folder / "others.npy", "-o", folder / "index.pbi", "--append")
     assert code == 2
     assert mine in error

@@ -113,7 +113,7 @@ def test_held_back_vectors_do_not_shape_the_groups(monkeypatch):
         "projbank.learn.joint.learn_groups", lambda *args, **kw: seen.append(args[1]) or learn_groups(*args, **kw)
     )
     JointBank(8, n_neighbors=10, max_iter=1, random_state=3).fit(X)
-    held, free = descent.hold_back(400, JointBank(random_state=3)._seed())
+    held, free = descent.hold_back(400, JointBank(random_state=3).seed())
     np.testing.assert_array_equal(seen[0], free)
     assert len(held)
 

@@ -168,7 +168,11 @@ def test_weights_are_numbers(bank, tmp_path, name):
     bank.save(path)
     tensors = load_file(path)
     tensors[name][-1] = np.nan
-    save_file(tensors, path, {"format": "projbank", "version": "2", "class": "ProjectionBank", "params": "{}"})
+    save_file(
+        tensors,
+        path,
+        {"format": "projbank", "version": "2", "class": "ProjectionBank", "params": '{"solver": "paper"}'},
+    )
     with pytest.raises(ModelFileError, match=f"{name} holds NaN"):
         load(path)
 
