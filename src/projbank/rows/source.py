@@ -133,7 +133,7 @@ class RowSource(ABC):
 
         For rows that are lazy themselves; `token` names what `code` does.
         """
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} is read at once; only lazy rows are computed when they are asked for.")
 
     def write(
         self,

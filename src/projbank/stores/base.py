@@ -306,7 +306,7 @@ class CodeStore(ABC):
 
     def _stored_ids(self) -> NDArray[np.int64]:
         """Return all ids, in any order."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not list its ids.")
 
     @abstractmethod
     def _replace(self, codes: NDArray[np.uint8], numbers: NDArray[np.int64]) -> None:

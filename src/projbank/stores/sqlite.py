@@ -122,7 +122,7 @@ class SqliteStore(CodeStore):
         return Labels([name for name, _ in wanted], [payload for _, payload in wanted])
 
     def _build(self, kind: IndexKind) -> None:
-        raise NotImplementedError("sqlite-vec has no index for bit vectors")
+        raise ValueError("sqlite-vec has no index for bit vectors; searches are exact scans")
 
     def _fetch(
         self,
