@@ -2,7 +2,7 @@
 
     python -m benchmarks.joint_ablation --vectors vlad.npy --labels vlad.labels.npy --ratio 32
 
-Splits are drawn with a seed that the tables of docs/joint.md do not use.
+Splits are drawn with a seed that the tables of docs/how-it-works.md do not use.
 """
 
 from __future__ import annotations

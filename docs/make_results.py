@@ -1,4 +1,4 @@
-"""Write the tables of docs/results.md and docs/paper-notes.md from docs/results.json.
+"""Write the tables of docs/results.md and docs/paper.md from docs/results.json.
 
 `python docs/make_results.py` writes the tables between their markers; with `--check` it writes nothing, and the exit
 code is 1 if a page is not up to date. `docs/take_results.py` adds what was measured to the records.

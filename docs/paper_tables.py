@@ -1,4 +1,4 @@
-"""The tables of docs/paper-notes.md and docs/kernel-bank.md, from docs/results.json and the paper's own figures."""
+"""The tables of docs/paper.md, from docs/results.json and the paper's own figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tables(records: Records) -> dict[str, dict[str, str]]:
         "statements": _statements(records),
         **(_causes(records) if "causes" in records else {}),
     }
-    return {"paper-notes.md": notes, "kernel-bank.md": {"groups": _kernel(records)}}
+    return {"paper.md": notes | {"groups": _kernel(records)}}
 
 
 def short(value: float | None, digits: int = 3) -> str:

@@ -29,7 +29,7 @@ class ProjectionBank(ModelCoder):
     The D dimensions are split into groups, each with a weighted sum. In a plain bank ("joint", "paper", "random") bit p
     is 1 iff sum p is above its bias: D weights, D group labels and `n_bits` biases, and D multiply-adds for a code,
     whatever `n_bits` is. A headed bank ("mixed") has some thousand sums, which two small matrices turn into bits, so
-    that each bit sees every dimension (docs/mixed.md).
+    that each bit sees every dimension (docs/how-it-works.md).
 
     Parameters
     ----------

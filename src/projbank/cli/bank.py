@@ -161,7 +161,7 @@ def fit(
     encode` then needs nothing else.
 
     With --tune every combination of the values is fitted to one part of the vectors and judged by retrieval on another
-    part; the best is then fitted to all of them. docs/tuning.md says more.
+    part; the best is then fitted to all of them. docs/guide.md says more.
     """
     from projbank.features.coder import MediaCoder
     from projbank.features.listing import is_media

@@ -9,7 +9,7 @@ With mu_i the mean of k(x_i, .) over the basis, g_j = a . (k_j - mu): the linear
 so its pair sums and its descent serve here too. The gradient is taken in the kernel's own space, where the regulariser
 is the squared length: there it is a + lam (G - mean G) with G = dH/dg, and the paper's gradient is K times it. That
 changes neither L nor its minima; it spares a product with K per step and the square of K's condition
-(docs/kernel-bank.md).
+(docs/paper.md).
 """
 
 from __future__ import annotations

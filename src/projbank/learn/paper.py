@@ -6,7 +6,7 @@ For group p with weights w and bias b, f_i = w . x_i - b, and over all N^2 order
 
 The steps are taken in centred and scaled coordinates: x is measured from its mean, and the unit of a step is the
 inverse of the loss's curvature in w and in b. That changes neither L nor its minima, only how far "step 1" goes
-(docs/paper-notes.md).
+(docs/paper.md).
 """
 
 from __future__ import annotations
