@@ -7,7 +7,6 @@ import pytest
 
 from projbank.bits import unpack
 from projbank.search import HammingIndex
-from projbank.search.blocks import NewCodes
 from projbank.stores import PostgresStore
 
 psycopg = pytest.importorskip("psycopg", reason="needs projbank[postgres]")
@@ -123,11 +122,11 @@ def test_a_connection_lost_in_the_middle_leaves_whole_batches(store, admin, monk
 def test_an_id_that_appears_meanwhile_spoils_only_its_batch(store, admin, monkeypatch):
     store.create(8)
 
-    def check_new(count, ids):
+    def new_ids(ids, *_):
         admin.execute("INSERT INTO plain VALUES (7, B'00000000')")
-        return NewCodes(np.empty((0, 0), np.uint8), ids)
+        return ids, None
 
-    monkeypatch.setattr(store, "_check_new", check_new)
+    monkeypatch.setattr("projbank.stores.base.new_ids", new_ids)
     with pytest.raises(ValueError, match=r"ids must be new.*\(id\)=\(7\)"):
         store.add(np.zeros((10, 1), np.uint8), np.arange(10), batch_rows=5)
     assert [row[0] for row in admin.execute("SELECT id FROM plain ORDER BY id")] == [0, 1, 2, 3, 4, 7]

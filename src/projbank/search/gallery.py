@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from projbank.bits import check_codes, clear_padding, code_bytes
 from projbank.search.blocks import Block, Column, NewCodes
-from projbank.search.ids import are_texts, check_ids, check_texts, encode_payload
+from projbank.search.ids import are_texts, check_ids, check_texts, encode_payload, new_ids, refuse
 from projbank.search.scan import Part
 
 
@@ -57,9 +57,9 @@ class Gallery:
         others = Gallery(self.n_bits)
         others.blocks = self.blocks[:distinct_from]
         if block.names is not None and distinct_from:
-            self._refuse_known(block.names, others.find(list(block.names)))
+            refuse(others.find(list(block.names)) >= 0, block.names, "new. Got {}, which the index already holds")
         elif distinct_from and len(block):
-            self._refuse_known(block.part.ids, others.find(block.part.ids))
+            refuse(others.find(block.part.ids) >= 0, block.part.ids, "new. Got {}, which the index already holds")
         self.blocks.append(block)
         self.next_id = max(self.next_id, int(block.part.ids.max(initial=-1)) + 1 if next_id is None else next_id)
         self._open, self._numbers = False, None
@@ -90,23 +90,8 @@ class Gallery:
         """Return what is to be added, or raise an error that says why it can't be."""
         array = clear_padding(check_codes(codes, self.n_bits), self.n_bits)
         texts = None if payload is None else encode_payload(payload, len(array))
-        running = np.arange(self.next_id, self.next_id + len(array), dtype=np.int64)
-        if ids is None:
-            if self.named and len(array):
-                raise ValueError("ids must be given for new codes: those of this index are texts.")
-            return NewCodes(array, running, None, texts)
-        if are_texts(ids):
-            if len(self) and not self.named:
-                raise TypeError("ids must be whole numbers, as those that the index holds. Got texts.")
-            names = check_texts(ids, len(array))
-            self._refuse_known(names, self.find(names))
-            return NewCodes(array, running, names, texts)
-        numbers = check_ids(ids, len(array))
-        if self.named and len(array):
-            raise TypeError(f"ids must be texts, as those that the index holds. Got dtype {numbers.dtype}.")
-        if numbers.min(initial=self.next_id) < self.next_id:
-            self._refuse_known(numbers, self.find(numbers))
-        return NewCodes(array, numbers, None, texts)
+        named = self.named if len(self) else None
+        return NewCodes(array, *new_ids(ids, len(array), self.next_id, named, self.find, "index"), texts)
 
     def add(self, new: NewCodes) -> None:
         """Add checked codes."""
@@ -133,9 +118,7 @@ class Gallery:
     def numbers(self, ids: Any, *, distinct: bool = False, tail: str = "") -> NDArray[np.int64]:
         """Numbers of the user's ids, all of which must be known."""
         numbers = self.find(ids, distinct=distinct)
-        if np.any(numbers < 0):
-            missing = np.asarray(ids)[int(np.argmax(numbers < 0))]
-            raise ValueError(f"ids must be in the index. Got {missing}, which it does not hold{tail}.")
+        refuse(numbers < 0, np.asarray(ids), "in the index. Got {}, which it does not hold" + tail)
         return numbers
 
     def find(self, ids: Any, *, distinct: bool = False) -> NDArray[np.int64]:
@@ -253,11 +236,6 @@ class Gallery:
             if len(places):
                 located.append(_Located(block, rows[places], places))
         return located
-
-    @staticmethod
-    def _refuse_known(ids: Any, found: NDArray[np.int64]) -> None:
-        if np.any(found >= 0):
-            raise ValueError(f"ids must be new. Got {ids[int(np.argmax(found >= 0))]}, which the index already holds.")
 
 
 def _whole(ids: Any) -> NDArray[np.int64]:

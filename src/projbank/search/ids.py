@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,50 @@ def check_texts(ids: Sequence[Any] | NDArray[Any], count: int | None = None) -> 
         twice = next(text for text in texts if text in seen or seen.add(text))  # type: ignore[func-returns-value]
         raise ValueError(f"ids must be distinct. Got {twice!r} more than once.")
     return texts
+
+
+def new_ids(
+    ids: Any,
+    count: int,
+    first: int,
+    named: bool | None,
+    find: Callable[[Any], NDArray[np.int64]],
+    holder: str,
+) -> tuple[NDArray[np.int64], list[str] | None]:
+    """Return numbers for new codes, and names where ids are texts; an error where they do not fit what is held.
+
+    Parameters
+    ----------
+    ids : the user's ids; None gives `first`, `first` + 1 ...
+    first : the number that no code has or had, nor any larger one
+    named : whether the ids held are texts; None if nothing is held
+    find : function from ids to the numbers held, -1 for unknown ones
+    holder : "index" or "store"
+    """
+    running = np.arange(first, first + count, dtype=np.int64)
+    if ids is None:
+        if named and count:
+            raise ValueError(f"ids must be given for new codes: those of this {holder} are texts.")
+        return running, None
+    known = f"new. Got {{}}, which the {holder} already holds"
+    if are_texts(ids):
+        if named is False:
+            raise TypeError(f"ids must be whole numbers, as those that the {holder} holds. Got texts.")
+        names = check_texts(ids, count)
+        refuse(find(names) >= 0, names, known)
+        return running, names
+    numbers = check_ids(ids, count)
+    if named and count:
+        raise TypeError(f"ids must be texts, as those that the {holder} holds. Got dtype {numbers.dtype}.")
+    if numbers.min(initial=first) < first:
+        refuse(find(numbers) >= 0, numbers, known)
+    return numbers, None
+
+
+def refuse(wrong: NDArray[np.bool_], ids: Any, wanted: str) -> None:
+    """Raise an error that says what ids must be, with the first wrong one in place of {}."""
+    if np.any(wrong):
+        raise ValueError(f"ids must be {wanted.format(ids[int(np.argmax(wrong))])}.")
 
 
 def encode_payload(payload: Iterable[Any], count: int) -> list[str]:

@@ -6,7 +6,7 @@ import importlib
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from projbank.bits import check_codes, clear_padding
 from projbank.params import check_choice, check_int
 from projbank.search.blocks import NewCodes
-from projbank.search.ids import are_texts, check_ids, check_texts, encode_payload
-from projbank.search.scan import sort_pairs
+from projbank.search.ids import are_texts, encode_payload, new_ids, refuse
+from projbank.search.scan import NOTHING, Nearest, sort_pairs
 from projbank.threads import split_rows
 
-NOTHING = np.iinfo(np.int32).max
-"""Distance in the places that an approximate search leaves empty; the id there is -1."""
+VALUES_PER_QUESTION = 10_000
+"""Ids or names that an engine is asked for at a time."""
 
 
 class IndexKind(NamedTuple):
@@ -41,11 +41,25 @@ def import_extra(module: str, extra: str) -> Any:
         raise ImportError(f"This store needs {module}: pip install projbank[{extra}]") from error
 
 
-class Labels(NamedTuple):
-    """What is kept beside codes: the ids that are texts, and the payload as JSON; None where there is none."""
+class Wanted(NamedTuple):
+    """What a search asks of an engine.
 
-    names: list[str | None]
-    payload: list[str | None]
+    Attributes
+    ----------
+    k : how many codes per query
+    kind : FLAT for the true ones, up to ties; else the index that the store has
+    effort : lists visited or candidates kept, if not flat
+    allow : of a flat search: the numbers that may be found, ascending, at least k of them
+    """
+
+    k: int
+    kind: IndexKind = FLAT
+    effort: int = 0
+    allow: NDArray[np.int64] | None = None
+
+
+Row = tuple[int, str | None, str | None]
+"""Number, name and payload (JSON) of a stored code; None where there is none."""
 
 
 class CodeStore(ABC):
@@ -120,12 +134,14 @@ class CodeStore(ABC):
         n_bits = self.n_bits
         array = check_codes(codes, n_bits)
         texts = None if payload is None else encode_payload(payload, len(array))
-        new = self._check_new(len(array), ids)._replace(payload=texts)
+        first = self._largest_id() + 1
+        named = self._is_named() if first else None
+        numbers, all_names = new_ids(ids, len(array), first, named, self._numbers_of, "store")
         for start, stop in split_rows(len(array), batch_rows):
             batch = np.ascontiguousarray(clear_padding(array[start:stop], n_bits))
-            names, some = (None if column is None else list(column)[start:stop] for column in (new.names, new.payload))
+            names, some = (None if column is None else column[start:stop] for column in (all_names, texts))
             try:
-                self._add_batch(NewCodes(batch, new.ids[start:stop], names, some))
+                self._add_batch(NewCodes(batch, numbers[start:stop], names, some))
             except ConnectionError as error:
                 raise ConnectionError(f"{error} (after {start} of {len(array)} codes were stored)") from error
         return self
@@ -152,10 +168,8 @@ class CodeStore(ABC):
     def payload(self, ids: ArrayLike) -> list[Any]:
         """Return what was stored beside the codes of the given ids, in their order; None where nothing was."""
         numbers = self._numbers_of(ids)
-        if np.any(numbers < 0):
-            missing = np.asarray(ids)[int(np.argmax(numbers < 0))]
-            raise ValueError(f"ids must be in the store. Got {missing}, which it does not hold.")
-        return [None if text is None else json.loads(text) for text in self._labels(numbers).payload]
+        refuse(numbers < 0, np.asarray(ids), "in the store. Got {}, which it does not hold")
+        return [None if text is None else json.loads(text) for _, text in self._labels(numbers)]
 
     def build_index(self, kind: str, *, n_lists: int | None = None) -> Self:
         """Make searches approximate and fast; codes added later are searched, too.
@@ -216,7 +230,7 @@ class CodeStore(ABC):
         else:
             default = math.isqrt(kind.n_lists - 1) + 1 if kind.name == "ivf" else max(2 * k, 64)
             effort = default if effort is None else check_int(owner, "effort", effort, 1)
-            distances, ids = sort_pairs(*self._fetch(points, k, kind, effort), k)
+            distances, ids = sort_pairs(*self._fetch(points, Wanted(k, kind, effort)), k)
         return distances, self._named_ids(ids)
 
     def __enter__(self) -> Self:
@@ -227,55 +241,26 @@ class CodeStore(ABC):
 
     def _search_exactly(
         self, points: NDArray[np.uint8], k: int, n: int, allow: NDArray[np.int64] | None = None
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    ) -> Nearest:
         """Fetch more and more until the last distance is beyond the k-th: most engines break ties as they like."""
         distances, ids = np.empty((len(points), k), np.int32), np.empty((len(points), k), np.int64)
         undecided = np.arange(len(points))
         size = k if self.orders_ties else min(k + 1, n)
         while len(undecided):
-            found, found_ids = sort_pairs(*self._fetch(points[undecided], size, FLAT, 0, allow), size)
+            found, found_ids = sort_pairs(*self._fetch(points[undecided], Wanted(size, allow=allow)), size)
             decided = (found[:, -1] > found[:, k - 1]) | (size == n) | self.orders_ties
             rows = undecided[decided]
             distances[rows], ids[rows] = found[decided, :k], found_ids[decided, :k]
             undecided, size = undecided[~decided], min(2 * size, n)
         return distances, ids
 
-    def _search_allowed(
-        self, points: NDArray[np.uint8], k: int, allow: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def _search_allowed(self, points: NDArray[np.uint8], k: int, allow: NDArray[np.int64]) -> Nearest:
         distances = np.full((len(points), k), NOTHING, np.int32)
         ids = np.full((len(points), k), -1, np.int64)
         kept = min(k, len(allow))
         if kept:
             distances[:, :kept], ids[:, :kept] = self._search_exactly(points, kept, len(allow), allow)
         return distances, ids
-
-    def _check_new(self, count: int, ids: Any) -> NewCodes:
-        """Numbers of new codes, and their names if ids are texts; an error where an id is already stored."""
-        nothing = np.empty((0, 0), np.uint8)
-        first = self._largest_id() + 1
-        running = np.arange(first, first + count, dtype=np.int64)
-        named = first > 0 and self._is_named()
-        if ids is None:
-            if named and count:
-                raise ValueError("ids must be given for new codes: those of this store are texts.")
-            return NewCodes(nothing, running)
-        if are_texts(ids):
-            if first > 0 and not named:
-                raise TypeError("ids must be whole numbers, as those that the store holds. Got texts.")
-            names = check_texts(ids, count)
-            known = self._find_names(names) >= 0
-            if np.any(known):
-                raise ValueError(f"ids must be new. Got {names[int(np.argmax(known))]}, which the store already holds.")
-            return NewCodes(nothing, running, names)
-        numbers = check_ids(ids, count)
-        if named and count:
-            raise TypeError(f"ids must be texts, as those that the store holds. Got dtype {numbers.dtype}.")
-        if numbers.min(initial=np.iinfo(np.int64).max) < first:
-            stored = self._known_ids(numbers)
-            if len(stored):
-                raise ValueError(f"ids must be new. Got {stored[0]}, which the store already holds.")
-        return NewCodes(nothing, numbers)
 
     def _numbers_of(self, ids: Any) -> NDArray[np.int64]:
         """Numbers of the user's ids, -1 for unknown ones."""
@@ -293,8 +278,23 @@ class CodeStore(ABC):
         if not self._is_named():
             return numbers
         found = np.unique(numbers[numbers >= 0])
-        names = np.array([*self._labels(found).names, None], dtype=object)
+        names = np.array([*(name for name, _ in self._labels(found)), None], dtype=object)
         return names[np.where(numbers < 0, len(found), np.searchsorted(found, numbers))]
+
+    def _find_names(self, names: list[str]) -> NDArray[np.int64]:
+        """Return the number of each name, -1 for unknown ones."""
+        known = {name: number for number, name, _ in self._rows("name", names)}
+        return np.array([known.get(name, -1) for name in names], dtype=np.int64)
+
+    def _labels(self, numbers: NDArray[np.int64]) -> list[tuple[str | None, str | None]]:
+        """Return name and payload of each of the numbers."""
+        rows = {number: (name, payload) for number, name, payload in self._rows("id", numbers.tolist())}
+        return [rows.get(number, (None, None)) for number in numbers.tolist()]
+
+    def _rows(self, column: str, values: list[Any]) -> Iterator[Row]:
+        """Rows whose `column` is among the values, asked for in portions."""
+        for start, stop in split_rows(len(values), VALUES_PER_QUESTION):
+            yield from self._select(column, values[start:stop])
 
     def _largest_id(self) -> int:
         """Return the largest id, -1 in an empty store."""
@@ -341,27 +341,22 @@ class CodeStore(ABC):
         """Whether the ids in a store that is not empty are texts."""
 
     @abstractmethod
-    def _find_names(self, names: list[str]) -> NDArray[np.int64]:
-        """Return the number of each name, -1 for unknown ones."""
-
-    @abstractmethod
-    def _labels(self, numbers: NDArray[np.int64]) -> Labels:
-        """Return names and payload of stored numbers."""
+    def _select(self, column: str, values: list[Any]) -> Iterable[Row]:
+        """Return the stored rows whose `column`, "id" or "name", is among the values."""
 
     @abstractmethod
     def _build(self, kind: IndexKind) -> None:
         """Build the index of a store that has none and is not empty."""
 
     @abstractmethod
-    def _fetch(
-        self,
-        points: NDArray[np.uint8],
-        k: int,
-        kind: IndexKind,
-        effort: int,
-        allow: NDArray[np.int64] | None = None,
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return k nearest codes of each query in any order; the true ones, up to ties, if `kind` is flat.
+    def _fetch(self, points: NDArray[np.uint8], wanted: Wanted) -> Nearest:
+        """Return `wanted.k` nearest codes of each query in any order."""
 
-        `allow`, of a flat search: the numbers that may be found, ascending, at least k of them.
-        """
+
+def collect(answers: Iterable[Sequence[tuple[float, int]]], n_queries: int, k: int) -> Nearest:
+    """Put the (distance, id) found for each query, at most k of them, into arrays."""
+    distances, ids = np.full((n_queries, k), NOTHING, np.int32), np.full((n_queries, k), -1, np.int64)
+    for row, found in enumerate(answers):
+        distances[row, : len(found)] = [distance for distance, _ in found]
+        ids[row, : len(found)] = [number for _, number in found]
+    return distances, ids

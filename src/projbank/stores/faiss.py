@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from projbank.bits import code_bytes
 from projbank.files import atomic_path, input_file, remove_litter
 from projbank.notes import check_seal, seal
 from projbank.search.blocks import NewCodes
-from projbank.search.scan import Part, nearest
-from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind, Labels
+from projbank.search.scan import NOTHING, Nearest, Part, nearest
+from projbank.stores.base import FLAT, CodeStore, IndexKind, Row, Wanted
 
 VERSION = SEALED_VERSION = 2
 """From version 2 on the index has a checksum."""
@@ -178,12 +179,9 @@ class FaissStore(CodeStore):
     def _is_named(self) -> bool:
         return bool(self._names)
 
-    def _find_names(self, names: list[str]) -> NDArray[np.int64]:
-        return np.array([self._numbers.get(name, -1) for name in names], dtype=np.int64)
-
-    def _labels(self, numbers: NDArray[np.int64]) -> Labels:
-        wanted = numbers.tolist()
-        return Labels([self._names.get(one) for one in wanted], [self._payload.get(one) for one in wanted])
+    def _select(self, column: str, values: list[Any]) -> Iterable[Row]:
+        numbers = values if column == "id" else [self._numbers[name] for name in values if name in self._numbers]
+        return [(number, self._names.get(number), self._payload.get(number)) for number in numbers]
 
     def _build(self, kind: IndexKind) -> None:
         import faiss
@@ -201,21 +199,14 @@ class FaissStore(CodeStore):
         index.add_with_ids(codes, ids)
         self._index, self._changed = index, True
 
-    def _fetch(
-        self,
-        points: NDArray[np.uint8],
-        k: int,
-        kind: IndexKind,
-        effort: int,
-        allow: NDArray[np.int64] | None = None,
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        if allow is not None:
-            return nearest(self._parts(allow), points, k, 1)
-        if kind.name == "ivf":
-            self._index.nprobe = effort
-        elif kind.name == "hnsw":
-            self._inner().hnsw.efSearch = effort
-        distances, ids = self._index.search(points, k)
+    def _fetch(self, points: NDArray[np.uint8], wanted: Wanted) -> Nearest:
+        if wanted.allow is not None:
+            return nearest(self._parts(wanted.allow), points, wanted.k, 1)
+        if wanted.kind.name == "ivf":
+            self._index.nprobe = wanted.effort
+        elif wanted.kind.name == "hnsw":
+            self._inner().hnsw.efSearch = wanted.effort
+        distances, ids = self._index.search(points, wanted.k)
         return np.where(ids < 0, NOTHING, distances).astype(np.int32), ids
 
     def _parts(self, allow: NDArray[np.int64]) -> list[Part]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from projbank.bits import code_bytes
 from projbank.search.blocks import NewCodes
-from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind, Labels, import_extra
-from projbank.threads import split_rows
+from projbank.search.scan import Nearest
+from projbank.stores.base import FLAT, CodeStore, IndexKind, Row, Wanted, collect, import_extra
 
 BITS_KEY = b"projbank.n_bits"
-IDS_PER_QUESTION = 10_000
 
 
 class LanceStore(CodeStore):
@@ -107,8 +106,7 @@ class LanceStore(CodeStore):
         if self._has_labels():
             import pyarrow as pa
 
-            labels = self._labels(numbers)
-            for name, texts in (("name", labels.names), ("payload", labels.payload)):
+            for name, texts in zip(("name", "payload"), zip(*self._labels(numbers), strict=True), strict=True):
                 place = columns.schema.get_field_index(name)
                 columns = columns.set_column(place, name, pa.array(list(texts), pa.string()))
         columns = columns.replace_schema_metadata(self._table.schema.metadata)
@@ -138,46 +136,29 @@ class LanceStore(CodeStore):
     def _is_named(self) -> bool:
         return self._has_labels() and bool(self._table.count_rows("name IS NOT NULL"))
 
-    def _rows(self, condition: str, values: list[Any]) -> Iterator[dict[str, Any]]:
-        """Rows whose column is among the values, asked for in portions."""
-        for start, stop in split_rows(len(values), IDS_PER_QUESTION):
-            listed = ", ".join(_literal(value) for value in values[start:stop])
-            query = self._table.search().where(f"{condition} IN ({listed})").select(["id", "name", "payload"])
-            yield from query.limit(stop - start).to_arrow().to_pylist()
-
-    def _find_names(self, names: list[str]) -> NDArray[np.int64]:
-        known = {row["name"]: row["id"] for row in self._rows("name", sorted(set(names)))} if self._has_labels() else {}
-        return np.array([known.get(name, -1) for name in names], dtype=np.int64)
-
-    def _labels(self, numbers: NDArray[np.int64]) -> Labels:
-        rows = {row["id"]: row for row in self._rows("id", np.unique(numbers).tolist())} if self._has_labels() else {}
-        wanted = [rows.get(number, {}) for number in numbers.tolist()]
-        return Labels([row.get("name") for row in wanted], [row.get("payload") for row in wanted])
+    def _select(self, column: str, values: list[Any]) -> Iterable[Row]:
+        if not self._has_labels():
+            return []
+        listed = ", ".join(_literal(value) for value in values)
+        query = self._table.search().where(f"{column} IN ({listed})").select(["id", "name", "payload"])
+        found = query.limit(len(values)).to_arrow()
+        return zip(*(found[name].to_pylist() for name in ("id", "name", "payload")), strict=True)
 
     def _build(self, kind: IndexKind) -> None:
         from lancedb.index import IvfFlat
 
         self._table.create_index("code", config=IvfFlat(distance_type="hamming", num_partitions=kind.n_lists))
 
-    def _fetch(
-        self,
-        points: NDArray[np.uint8],
-        k: int,
-        kind: IndexKind,
-        effort: int,
-        allow: NDArray[np.int64] | None = None,
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        distances = np.full((len(points), k), NOTHING, dtype=np.int32)
-        ids = np.full((len(points), k), -1, dtype=np.int64)
-        for row, point in enumerate(points):
+    def _fetch(self, points: NDArray[np.uint8], wanted: Wanted) -> Nearest:
+        def answer(point: NDArray[np.uint8]) -> list[tuple[float, int]]:
             query = self._table.search(point, vector_column_name="code").distance_type("hamming")
-            query = query.bypass_vector_index() if kind == FLAT else query.nprobes(effort)
-            if allow is not None:
-                query = query.where(f"id IN ({', '.join(map(str, allow.tolist()))})", prefilter=True)
-            found = query.limit(k).select(["id", "_distance"]).to_arrow()
-            ids[row, : len(found)] = found["id"].to_numpy()
-            distances[row, : len(found)] = found["_distance"].to_numpy()
-        return distances, ids
+            query = query.bypass_vector_index() if wanted.kind == FLAT else query.nprobes(wanted.effort)
+            if wanted.allow is not None:
+                query = query.where(f"id IN ({', '.join(map(str, wanted.allow.tolist()))})", prefilter=True)
+            found = query.limit(wanted.k).select(["id", "_distance"]).to_arrow()
+            return list(zip(found["_distance"].to_pylist(), found["id"].to_pylist(), strict=True))
+
+        return collect(map(answer, points), len(points), wanted.k)
 
 
 def _literal(value: Any) -> str:

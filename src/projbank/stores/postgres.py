@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, LiteralString
 
 import numpy as np
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from projbank.bits import unpack
 from projbank.params import reject
 from projbank.search.blocks import NewCodes
-from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind, Labels, import_extra
+from projbank.search.scan import Nearest
+from projbank.stores.base import FLAT, VALUES_PER_QUESTION, CodeStore, IndexKind, Row, Wanted, collect, import_extra
 from projbank.threads import split_rows
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ MAX_CANDIDATES = 1000
 """pgvector's own limits: the longest code an index takes, and the largest hnsw.ef_search."""
 MAX_NAME_BYTES = 63
 """PostgreSQL cuts longer names without an error: two tables whose names agree so far would be one."""
-IDS_PER_QUESTION = 50_000
 COPY_SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 COPY_END = b"\xff\xff"
 REVERSED = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), axis=1)[:, 0]
@@ -161,7 +161,7 @@ class PostgresStore(CodeStore):
     def _known_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         known: list[int] = []
         with self._transaction() as cursor:
-            for start, stop in split_rows(len(ids), IDS_PER_QUESTION):
+            for start, stop in split_rows(len(ids), VALUES_PER_QUESTION):
                 rows = self._run(cursor, "SELECT id FROM {table} WHERE id = ANY(%s)", [ids[start:stop].tolist()])
                 known += [row[0] for row in rows]
         return np.array(known, dtype=np.int64)
@@ -192,13 +192,18 @@ class PostgresStore(CodeStore):
                 copy.write(COPY_END)
             return
         self._need_labels()
-        bits = (unpack(batch.codes, self.n_bits) + ord("0")).astype(np.uint8)
         nothing = [None] * len(batch.ids)
-        columns = zip(batch.ids.tolist(), bits, batch.names or nothing, batch.payload or nothing, strict=True)
+        columns = zip(
+            batch.ids.tolist(),
+            _texts(batch.codes, self.n_bits),
+            batch.names or nothing,
+            batch.payload or nothing,
+            strict=True,
+        )
         statement = sql.SQL("COPY {} (id, code, name, payload) FROM STDIN").format(self._table)
         with self._transaction() as cursor, cursor.copy(statement) as copy:
-            for number, code, name, payload in columns:
-                copy.write_row((number, code.tobytes().decode(), name, payload))
+            for row in columns:
+                copy.write_row(row)
 
     def _need_labels(self) -> None:
         """Add columns for texts to a table of version 0.1.0."""
@@ -222,25 +227,13 @@ class PostgresStore(CodeStore):
                 self._run(cursor, "SELECT EXISTS (SELECT FROM {table} WHERE name IS NOT NULL)").fetchall()[0][0]
             )
 
-    def _find_names(self, names: list[str]) -> NDArray[np.int64]:
-        known: dict[str, int] = {}
-        if self._has_labels():
-            with self._transaction() as cursor:
-                for start, stop in split_rows(len(names), IDS_PER_QUESTION):
-                    text: LiteralString = "SELECT name, id FROM {table} WHERE name = ANY(%s)"
-                    known |= dict(self._run(cursor, text, [names[start:stop]]).fetchall())
-        return np.array([known.get(name, -1) for name in names], dtype=np.int64)
-
-    def _labels(self, numbers: NDArray[np.int64]) -> Labels:
-        rows: dict[int, tuple[str | None, str | None]] = {}
-        if self._has_labels():
-            with self._transaction() as cursor:
-                for start, stop in split_rows(len(numbers), IDS_PER_QUESTION):
-                    text: LiteralString = "SELECT id, name, payload::text FROM {table} WHERE id = ANY(%s)"
-                    found = self._run(cursor, text, [numbers[start:stop].tolist()]).fetchall()
-                    rows |= {number: (name, payload) for number, name, payload in found}
-        wanted = [rows.get(number, (None, None)) for number in numbers.tolist()]
-        return Labels([name for name, _ in wanted], [payload for _, payload in wanted])
+    def _select(self, column: str, values: list[Any]) -> Iterable[Row]:
+        if not self._has_labels():
+            return []
+        by: LiteralString = "name" if column == "name" else "id"
+        with self._transaction() as cursor:
+            text: LiteralString = "SELECT id, name, payload::text FROM {table} WHERE " + by + " = ANY(%s)"
+            return self._run(cursor, text, [values]).fetchall()
 
     def _build(self, kind: IndexKind) -> None:
         if self.n_bits > MAX_INDEXED_BITS:
@@ -252,33 +245,23 @@ class PostgresStore(CodeStore):
                 text: LiteralString = "CREATE INDEX ON {table} USING ivfflat (code bit_hamming_ops) WITH (lists = {n})"
                 self._run(cursor, text, n=kind.n_lists)
 
-    def _fetch(
-        self,
-        points: NDArray[np.uint8],
-        k: int,
-        kind: IndexKind,
-        effort: int,
-        allow: NDArray[np.int64] | None = None,
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        distances = np.full((len(points), k), NOTHING, dtype=np.int32)
-        ids = np.full((len(points), k), -1, dtype=np.int64)
+    def _fetch(self, points: NDArray[np.uint8], wanted: Wanted) -> Nearest:
         n_bits = self.n_bits
         order: LiteralString = "code <~> %(point)s::bit({n})"  # an index serves exactly this order, without the id
-        order_by: LiteralString = order + ", id" if kind == FLAT else order
-        where: LiteralString = "" if allow is None else " WHERE id = ANY(%(allow)s)"
+        order_by: LiteralString = order + ", id" if wanted.kind == FLAT else order
+        where: LiteralString = "" if wanted.allow is None else " WHERE id = ANY(%(allow)s)"
         select: LiteralString = (
-            "SELECT id, " + order + " FROM {table}" + where + " ORDER BY " + order_by + " LIMIT %(k)s"
+            "SELECT " + order + ", id FROM {table}" + where + " ORDER BY " + order_by + " LIMIT %(k)s"
         )
-        values = {"k": k} if allow is None else {"k": k, "allow": allow.tolist()}
+        values = {"k": wanted.k} if wanted.allow is None else {"k": wanted.k, "allow": wanted.allow.tolist()}
         with self._transaction() as cursor:
-            for name, value in _settings(kind, effort).items():
+            for name, value in _settings(wanted.kind, wanted.effort).items():
                 cursor.execute("SELECT set_config(%s, %s, true)", [name, value])
-            for row, bits in enumerate(unpack(points, n_bits)):
-                text = (bits + ord("0")).astype(np.uint8).tobytes().decode()
-                found = self._run(cursor, select, {"point": text, **values}, n=n_bits).fetchall()
-                ids[row, : len(found)] = [ident for ident, _ in found]
-                distances[row, : len(found)] = [distance for _, distance in found]
-        return distances, ids
+            answers = (
+                self._run(cursor, select, {"point": text, **values}, n=n_bits).fetchall()
+                for text in _texts(points, n_bits)
+            )
+            return collect(answers, len(points), wanted.k)
 
 
 def _settings(kind: IndexKind, effort: int) -> dict[str, str]:
@@ -288,6 +271,12 @@ def _settings(kind: IndexKind, effort: int) -> dict[str, str]:
     if kind.name == "ivf":
         return {"ivfflat.probes": str(min(effort, kind.n_lists))}
     return {"hnsw.ef_search": str(min(effort, MAX_CANDIDATES))}
+
+
+def _texts(codes: NDArray[np.uint8], n_bits: int) -> Iterator[str]:
+    """Each code as a text of zeros and ones."""
+    for bits in unpack(codes, n_bits):
+        yield (bits + ord("0")).astype(np.uint8).tobytes().decode()
 
 
 def _binary_rows(codes: NDArray[np.uint8], ids: NDArray[np.int64], n_bits: int) -> bytes:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.bits import code_bytes
 from projbank.search.blocks import NewCodes
-from projbank.stores.base import FLAT, NOTHING, CodeStore, IndexKind, Labels, import_extra
+from projbank.search.scan import Nearest
+from projbank.stores.base import FLAT, CodeStore, IndexKind, Row, Wanted, collect, import_extra
 
 MAX_NAME = 200
 
@@ -86,7 +86,7 @@ class SqliteStore(CodeStore):
         return int(self._run(f"SELECT coalesce(max(id), -1) FROM {self._table}")[0][0])
 
     def _known_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        rows = self._among("id", "id", ids.tolist())
+        rows = self._rows("id", ids.tolist())
         return np.array([row[0] for row in rows], dtype=np.int64)
 
     def _stored_ids(self) -> NDArray[np.int64]:
@@ -112,45 +112,22 @@ class SqliteStore(CodeStore):
     def _is_named(self) -> bool:
         return bool(self._run(f"SELECT EXISTS (SELECT 1 FROM {self._table} WHERE name IS NOT NULL)")[0][0])
 
-    def _find_names(self, names: list[str]) -> NDArray[np.int64]:
-        known = dict(self._among("name, id", "name", names))
-        return np.array([known.get(name, -1) for name in names], dtype=np.int64)
-
-    def _labels(self, numbers: NDArray[np.int64]) -> Labels:
-        rows = {row[0]: row[1:] for row in self._among("id, name, payload", "id", numbers.tolist())}
-        wanted = [rows.get(number, (None, None)) for number in numbers.tolist()]
-        return Labels([name for name, _ in wanted], [payload for _, payload in wanted])
+    def _select(self, column: str, values: list[Any]) -> Iterable[Row]:
+        text = f"SELECT id, name, payload FROM {self._table} WHERE {column} IN (SELECT value FROM json_each(?))"
+        return self._run(text, (json.dumps(values),))
 
     def _build(self, kind: IndexKind) -> None:
         raise ValueError("sqlite-vec has no index for bit vectors; searches are exact scans")
 
-    def _fetch(
-        self,
-        points: NDArray[np.uint8],
-        k: int,
-        kind: IndexKind,
-        effort: int,
-        allow: NDArray[np.int64] | None = None,
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        distances = np.full((len(points), k), NOTHING, dtype=np.int32)
-        ids = np.full((len(points), k), -1, dtype=np.int64)
-        where = "" if allow is None else "WHERE id IN (SELECT value FROM json_each(?))"
-        values = [] if allow is None else [json.dumps(allow.tolist())]
+    def _fetch(self, points: NDArray[np.uint8], wanted: Wanted) -> Nearest:
+        where = "" if wanted.allow is None else "WHERE id IN (SELECT value FROM json_each(?))"
+        values = [] if wanted.allow is None else [json.dumps(wanted.allow.tolist())]
         select = (
-            f"SELECT id, vec_distance_hamming(vec_bit(code), vec_bit(?)) AS distance FROM {self._table} {where} "
+            f"SELECT vec_distance_hamming(vec_bit(code), vec_bit(?)) AS distance, id FROM {self._table} {where} "
             "ORDER BY distance, id LIMIT ?"
         )
-        width = code_bytes(self.n_bits)
-        for row, point in enumerate(points):
-            found = self._run(select, (point[:width].tobytes(), *values, k))
-            ids[row, : len(found)] = [number for number, _ in found]
-            distances[row, : len(found)] = [int(distance) for _, distance in found]
-        return distances, ids
-
-    def _among(self, columns: str, key: str, values: list[Any]) -> list[Any]:
-        """Rows whose column `key` is among the values."""
-        text = f"SELECT {columns} FROM {self._table} WHERE {key} IN (SELECT value FROM json_each(?))"
-        return self._run(text, (json.dumps(values),))
+        answers = (self._run(select, (point.tobytes(), *values, wanted.k)) for point in points)
+        return collect(answers, len(points), wanted.k)
 
     def _run(self, text: str, values: Iterable[Any] = ()) -> list[Any]:
         with self._errors() as connection:
