@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from projbank.base import INITS, ModelCoder
-from projbank.params import check_choice, check_int, check_positive
+from projbank.params import auto, check_choice, checks, not_negative, one_of, positive, whole
 from projbank.place import Place
 
 _SOLVERS = {
@@ -23,6 +25,7 @@ PRESERVE = ("neighbourhoods", "distances")
 """What codes may be for."""
 
 
+@dataclass(eq=False, repr=False)
 class ProjectionBank(ModelCoder):
     """Binary codes of very long vectors in one pass.
 
@@ -128,48 +131,40 @@ class ProjectionBank(ModelCoder):
     (200, 16)
     """
 
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        solver: str = "mixed",
-        preserve: str = "neighbourhoods",
-        grouping: str | ArrayLike = "auto",
-        n_assign: int | str = "auto",
-        n_sums: int | str = "auto",
-        rank: int | str = "auto",
-        n_neighbors: int | str = "auto",
-        train_size: int | str = "auto",
-        lam: float = 1.0,
-        max_iter: int = 70,
-        noise: float | str = "auto",
-        tol: float = 1e-6,
-        init: str = "leading",
-        standardize: bool = False,
-        kmeans_iter: int = 20,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_bits = n_bits
-        self.solver = solver
-        self.preserve = preserve
-        self.grouping = grouping
-        self.n_assign = n_assign
-        self.n_sums = n_sums
-        self.rank = rank
-        self.n_neighbors = n_neighbors
-        self.train_size = train_size
-        self.lam = lam
-        self.max_iter = max_iter
-        self.noise = noise
-        self.tol = tol
-        self.init = init
-        self.standardize = standardize
-        self.kmeans_iter = kmeans_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_bits: int | str = "auto"
+    _: KW_ONLY
+    solver: str = "mixed"
+    preserve: str = "neighbourhoods"
+    grouping: str | ArrayLike = "auto"
+    n_assign: int | str = "auto"
+    n_sums: int | str = "auto"
+    rank: int | str = "auto"
+    n_neighbors: int | str = "auto"
+    train_size: int | str = "auto"
+    lam: float = 1.0
+    max_iter: int = 70
+    noise: float | str = "auto"
+    tol: float = 1e-06
+    init: str = "leading"
+    standardize: bool = False
+    kmeans_iter: int = 20
+    random_state: int | np.random.RandomState | None = 0
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    _checks = checks(
+        preserve=one_of(*PRESERVE),
+        n_sums=auto(whole(1)),
+        rank=auto(whole(1)),
+        n_neighbors=auto(whole(1)),
+        train_size=auto(whole(2)),
+        lam=positive,
+        max_iter=whole(1),
+        noise=auto(not_negative),
+        tol=not_negative,
+        init=one_of(*INITS),
+        kmeans_iter=whole(1),
+    )
 
     def to_csr(self) -> sp.csr_array:
         """The weights as a sparse matrix, (n_bits, D) float32 with ascending columns: margins are ``X W' - biases``."""
@@ -183,17 +178,4 @@ class ProjectionBank(ModelCoder):
     @property
     def _place(self) -> Place:
         place = _SOLVERS[check_choice(self, "solver", self.solver, tuple(_SOLVERS))]
-        return _DISTANCES if check_choice(self, "preserve", self.preserve, PRESERVE) == "distances" else place
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name, least in (("n_sums", 1), ("rank", 1), ("n_neighbors", 1), ("train_size", 2)):
-            if getattr(self, name) != "auto":
-                check_int(self, name, getattr(self, name), least)
-        check_positive(self, "lam", self.lam)
-        check_int(self, "max_iter", self.max_iter, 1)
-        if self.noise != "auto":
-            check_positive(self, "noise", self.noise, zero=True)
-        check_positive(self, "tol", self.tol, zero=True)
-        check_choice(self, "init", self.init, INITS)
-        check_int(self, "kmeans_iter", self.kmeans_iter, 1)
+        return _DISTANCES if self.preserve == "distances" else place

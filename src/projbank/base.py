@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -23,7 +24,7 @@ from projbank.learn.run import Run
 from projbank.models.file import ModelFile
 from projbank.models.model import Model
 from projbank.models.reference import Reference, left_over
-from projbank.params import check_choice, check_int, check_labels, reject
+from projbank.params import Check, auto, check_choice, check_int, check_labels, reject, whole
 from projbank.place import Place
 from projbank.progress import say
 from projbank.rows.source import RowSource, as_rows
@@ -46,13 +47,16 @@ def _has_margins(coder: RowCoder) -> bool:
 class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, BaseEstimator, ABC):
     """Turns rows into codes, block by block. A subclass learns in `_learn` and codes in `_write`.
 
-    Rows are arrays, memory maps, scipy.sparse matrices, HDF5 data sets: anything that `projbank.rows` reads.
+    Rows are arrays, memory maps, scipy.sparse matrices, HDF5 data sets: anything that `projbank.rows` reads. Parameters
+    are the fields of a dataclass; `fit` checks them.
     """
 
     distance: ClassVar[str] = "hamming"
     """How codes are compared: "hamming" (packed bits), "l2" (real numbers) or "adc" (real queries, stored codes)."""
     free_length: ClassVar[bool] = True
     """Whether `n_bits` sets the length; for the others it follows from the data."""
+    _checks: ClassVar[Mapping[str, Check]] = {}
+    """What values parameters may have."""
 
     n_features_in_: int
     n_bits_: int
@@ -134,8 +138,10 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
 
     def _check_parameters(self) -> None:
         """Raise for parameters out of range."""
-        if self.free_length and not (isinstance(self.n_bits, str) and self.n_bits == "auto"):
-            check_int(self, "n_bits", self.n_bits, 1)
+        if self.free_length:
+            auto(whole(1))(self, "n_bits", self.n_bits)
+        for name, check in self._checks.items():
+            check(self, name, getattr(self, name))
         thread_count(self.n_jobs)
 
     @abstractmethod
@@ -254,8 +260,7 @@ class ModelCoder(RowCoder):
         super()._check_parameters()
         if isinstance(self.grouping, str):
             check_choice(self, "grouping", self.grouping, self._place.groupings)
-        if self.n_assign != "auto":
-            check_int(self, "n_assign", self.n_assign, 1)
+        auto(whole(1))(self, "n_assign", self.n_assign)
 
     def _learn(
         self,

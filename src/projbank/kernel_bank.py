@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,18 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from projbank.base import INITS, ModelCoder
-from projbank.params import check_choice, check_int, check_positive, reject
+from projbank.params import auto, check_choice, check_int, checks, not_negative, one_of, positive, reject, whole
 from projbank.place import Place
 
 if TYPE_CHECKING:
     from projbank.models.mercer_bank import MercerBank
 
 KERNELS = ("rbf", "poly", "linear")
-SIGMAS = ("adaptive", "pairwise")
 MAX_DEGREE = 100
 """Values of a polynomial kernel take one product per degree, and would leave float32 long before."""
 
 
+@dataclass(eq=False, repr=False)
 class KernelProjectionBank(ModelCoder):
     """Binary codes of very long vectors by kernels on short pieces of them: KBPB of Liu, Yu and Shao (ICCV 2015).
 
@@ -111,55 +112,47 @@ class KernelProjectionBank(ModelCoder):
     (200, 4)
     """
 
-    model_: MercerBank
+    model_: MercerBank = field(init=False)
     _identity_params = ("kernel", "degree")
 
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        kernel: str | Callable[[NDArray, NDArray], Any] = "rbf",
-        n_basis: int = 1500,
-        degree: int = 2,
-        gamma: str | float = "scale",
-        sigma: str | float = "adaptive",
-        sigma_neighbors: int = 10,
-        sigma_factor: float = 8.0,
-        n_landmarks: int | None = None,
-        landmark_width: float = 1.0,
-        grouping: str | ArrayLike = "auto",
-        n_assign: int | str = "auto",
-        n_neighbors: int = 100,
-        lam: float = 1.0,
-        max_iter: int = 70,
-        tol: float = 1e-6,
-        init: str = "leading",
-        kmeans_iter: int = 20,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_bits = n_bits
-        self.kernel = kernel
-        self.n_basis = n_basis
-        self.degree = degree
-        self.gamma = gamma
-        self.sigma = sigma
-        self.sigma_neighbors = sigma_neighbors
-        self.sigma_factor = sigma_factor
-        self.n_landmarks = n_landmarks
-        self.landmark_width = landmark_width
-        self.grouping = grouping
-        self.n_assign = n_assign
-        self.n_neighbors = n_neighbors
-        self.lam = lam
-        self.max_iter = max_iter
-        self.tol = tol
-        self.init = init
-        self.kmeans_iter = kmeans_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_bits: int | str = "auto"
+    _: KW_ONLY
+    kernel: str | Callable[[NDArray, NDArray], Any] = "rbf"
+    n_basis: int = 1500
+    degree: int = 2
+    gamma: str | float = "scale"
+    sigma: str | float = "adaptive"
+    sigma_neighbors: int = 10
+    sigma_factor: float = 8.0
+    n_landmarks: int | None = None
+    landmark_width: float = 1.0
+    grouping: str | ArrayLike = "auto"
+    n_assign: int | str = "auto"
+    n_neighbors: int = 100
+    lam: float = 1.0
+    max_iter: int = 70
+    tol: float = 1e-06
+    init: str = "leading"
+    kmeans_iter: int = 20
+    random_state: int | np.random.RandomState | None = 0
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    _checks = checks(
+        n_basis=whole(2),
+        degree=whole(1, MAX_DEGREE),
+        gamma=auto(positive, "scale"),
+        sigma=auto(positive, "adaptive", "pairwise"),
+        sigma_neighbors=whole(1),
+        sigma_factor=positive,
+        landmark_width=positive,
+        n_neighbors=whole(1),
+        lam=positive,
+        max_iter=whole(1),
+        tol=not_negative,
+        init=one_of(*INITS),
+        kmeans_iter=whole(1),
+    )
 
     def reduced(self, n_landmarks: int) -> Self:
         """A copy of the fitted bank with landmarks in place of its basis, as if fitted with that `n_landmarks`."""
@@ -182,26 +175,11 @@ class KernelProjectionBank(ModelCoder):
         super()._check_parameters()
         if not callable(self.kernel):
             check_choice(self, "kernel", self.kernel, KERNELS)
-        check_int(self, "n_basis", self.n_basis, 2)
-        check_int(self, "degree", self.degree, 1, MAX_DEGREE)
-        if not (isinstance(self.gamma, str) and self.gamma == "scale"):
-            check_positive(self, "gamma", self.gamma)
-        if not (isinstance(self.sigma, str) and self.sigma in SIGMAS):
-            check_positive(self, "sigma", self.sigma)
-        check_int(self, "sigma_neighbors", self.sigma_neighbors, 1)
-        check_positive(self, "sigma_factor", self.sigma_factor)
         if self.n_landmarks is not None:
             check_int(self, "n_landmarks", self.n_landmarks, 1)
             if callable(self.kernel) or self.sigma == "pairwise":
                 why = "None where the kernel is a function or sigma is 'pairwise'"
                 reject(self, "n_landmarks", why, self.n_landmarks)
-        check_positive(self, "landmark_width", self.landmark_width)
-        check_int(self, "n_neighbors", self.n_neighbors, 1)
-        check_positive(self, "lam", self.lam)
-        check_int(self, "max_iter", self.max_iter, 1)
-        check_positive(self, "tol", self.tol, zero=True)
-        check_choice(self, "init", self.init, INITS)
-        check_int(self, "kmeans_iter", self.kmeans_iter, 1)
 
     @classmethod
     def _from_file(cls, params: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
+
+Check = Callable[[object, str, Any], object]
+"""Takes the owner of a parameter, its name and value, and raises where that is not allowed."""
 
 
 def check_int(owner: object, name: str, value: Any, low: int, high: int | None = None) -> int:
@@ -35,6 +39,39 @@ def check_choice(owner: object, name: str, value: Any, choices: tuple[str, ...])
     if isinstance(value, str) and value in choices:
         return value
     reject(owner, name, "one of " + ", ".join(map(repr, choices)), value)
+
+
+def whole(low: int, high: int | None = None) -> Check:
+    """Check that a parameter is an int in [low, high]."""
+    return lambda owner, name, value: check_int(owner, name, value, low, high)
+
+
+def one_of(*choices: str) -> Check:
+    """Check that a parameter is one of some words."""
+    return lambda owner, name, value: check_choice(owner, name, value, choices)
+
+
+def positive(owner: object, name: str, value: Any) -> float:
+    """Check that a parameter is a finite number above 0."""
+    return check_positive(owner, name, value)
+
+
+def not_negative(owner: object, name: str, value: Any) -> float:
+    """Check that a parameter is a finite number from 0 on."""
+    return check_positive(owner, name, value, zero=True)
+
+
+def checks(**by_name: Check) -> Mapping[str, Check]:
+    """Checks of an estimator's parameters."""
+    return by_name
+
+
+def auto(check: Check, *words: str) -> Check:
+    """Allow a parameter to be "auto", or one of other `words`, beside what a check allows."""
+    allowed = words or ("auto",)
+    return lambda owner, name, value: (
+        value if isinstance(value, str) and value in allowed else check(owner, name, value)
+    )
 
 
 def check_labels(owner: object, y: ArrayLike, n_rows: int) -> NDArray[np.int64]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import numbers
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.methods.base import Floats, Method
+from projbank.methods.base import AnyLength, Floats
 from projbank.models.file import ModelFileError
-from projbank.params import check_int, reject
+from projbank.params import auto, checks, reject, whole
 from projbank.rows.source import RowSource
 
 
-class AlphaZero(Method):
+@dataclass(eq=False, repr=False, kw_only=True)
+class AlphaZero(AnyLength):
     """For each Gaussian a bit that it was visited, then the signs of its mean gradients: (1 + k) K bits.
 
     A vector is taken as a Fisher vector of K Gaussians over descriptors of k numbers, 2 K k numbers, means before
@@ -24,9 +26,6 @@ class AlphaZero(Method):
     ----------
     descriptor_size : int or "auto"
         k. "auto": 128 (SIFT) where it divides the number of mean gradients, else its largest divisor below.
-    random_state : ignored, so that all methods can be built alike
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -36,25 +35,9 @@ class AlphaZero(Method):
 
     free_length = False
     _arrays = (("thresholds_", "float32", "d"), ("layout_", "int64", "*"))
-    layout_: NDArray[np.int64]
-
-    def __init__(
-        self,
-        *,
-        descriptor_size: int | str = "auto",
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.descriptor_size = descriptor_size
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not (isinstance(self.descriptor_size, str) and self.descriptor_size == "auto"):
-            check_int(self, "descriptor_size", self.descriptor_size, 1)
+    _checks = checks(descriptor_size=auto(whole(1)))
+    descriptor_size: int | str = "auto"
+    layout_: NDArray[np.int64] = field(init=False)
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,8 +22,11 @@ Floats = NDArray[np.float32]
 Arrays = tuple[tuple[str, str, str], ...]
 
 
-class Method(RowCoder):
+@dataclass(eq=False, repr=False, kw_only=True)
+class AnyLength(RowCoder):
     """A way to make vectors shorter. A subclass learns in `_train` and projects a block of rows in `_project`.
+
+    All methods take `random_state`, which some ignore, `n_jobs` (threads, None is all cores) and `verbose`.
 
     Binary methods have `thresholds_` (n_bits,) float32 among their arrays: bit p is 1 iff projection p is above it.
     Methods whose codes are neither bits nor real numbers code a block in `_code`.
@@ -37,20 +41,10 @@ class Method(RowCoder):
     _block_rows: ClassVar[int] = 1
     """Rows that a block has at least, however long they are."""
     _saved_arrays: ClassVar[tuple[str, ...]] = ("shape_",)
-    thresholds_: Floats
-
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_bits = n_bits
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    random_state: int | np.random.RandomState | None = 0
+    n_jobs: int | None = None
+    verbose: int = 0
+    thresholds_: Floats = field(init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -123,13 +117,20 @@ class Method(RowCoder):
         self._derive()
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class Method(AnyLength):
+    """A method of which `n_bits` sets the length of the code."""
+
+    n_bits: int | str = field(default="auto", kw_only=False)
+
+
 def check_indices(name: str, indices: NDArray[np.integer], limit: int) -> None:
     """Raise where one is not in [0, limit): what is derived from them would be wrong, or never end."""
     if indices.size and (indices.min() < 0 or indices.max() >= limit):
         raise ModelFileError(f"{name} has values that are not in [0, {limit})")
 
 
-def check_memory(owner: Method, n_bytes: int, what: str, limit: float) -> None:
+def check_memory(owner: AnyLength, n_bytes: int, what: str, limit: float) -> None:
     """Raise MemoryError before anything is allocated where `what` would take more than `limit` GiB."""
     limit = check_positive(owner, "max_memory", limit)
     if n_bytes > limit * 2**30:

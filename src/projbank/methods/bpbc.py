@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +12,14 @@ from projbank.learn.rotation import nearest_rotation
 from projbank.methods.base import Floats, Method, centred_thresholds
 from projbank.methods.pq import pad
 from projbank.models.file import ModelFileError
-from projbank.params import check_int
+from projbank.params import auto, checks, whole
 from projbank.progress import progress
 from projbank.rows.source import RowSource
 
 _LEARN_BYTES = 64 << 20
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BPBC(Method):
     """Bits are the signs of R1' X R2, X the vector as a D1 x D2 matrix, R1 and R2 with orthonormal columns.
 
@@ -34,9 +36,6 @@ class BPBC(Method):
         Iterations; 0 leaves the random rotations.
     center : bool
         Subtract the mean of the training data, as the source does.
-    random_state : int, RandomState or None
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -54,31 +53,13 @@ class BPBC(Method):
         ("objective_curve_", "float64", "*"),
     )
     _block_bytes = 4 << 20
-    left_: Floats
-    right_: Floats
-    objective_curve_: NDArray[np.float64]
-
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        n_rows: int | str = "auto",
-        max_iter: int = 10,
-        center: bool = True,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
-        self.n_rows = n_rows
-        self.max_iter = max_iter
-        self.center = center
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_int(self, "max_iter", self.max_iter, 0)
-        if not (isinstance(self.n_rows, str) and self.n_rows == "auto"):
-            check_int(self, "n_rows", self.n_rows, 1)
+    _checks = checks(max_iter=whole(0), n_rows=auto(whole(1)))
+    n_rows: int | str = "auto"
+    max_iter: int = 10
+    center: bool = True
+    left_: Floats = field(init=False)
+    right_: Floats = field(init=False)
+    objective_curve_: NDArray[np.float64] = field(init=False)
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]

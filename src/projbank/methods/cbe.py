@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
 from projbank.methods.base import Floats
 from projbank.methods.cbe_rand import RandomCBE
-from projbank.params import check_int, check_positive
+from projbank.params import checks, positive, whole
 from projbank.progress import progress
 from projbank.rows.source import RowSource
 from projbank.threads import run_all, thread_count
@@ -16,6 +18,7 @@ from projbank.threads import run_all, thread_count
 Complex = NDArray[np.complex128]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CBE(RandomCBE):
     """Bits are the signs of the first n_bits entries of R (s * x): R circulant with first column r, s random signs.
 
@@ -36,9 +39,6 @@ class CBE(RandomCBE):
         Iterations.
     center : bool
         Subtract the mean of the training data.
-    random_state : int, RandomState or None
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -53,27 +53,10 @@ class CBE(RandomCBE):
     """
 
     _arrays = (*RandomCBE._arrays, ("objective_curve_", "float64", "*"))
-    objective_curve_: NDArray[np.float64]
-
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        lam: float = 1.0,
-        max_iter: int = 10,
-        center: bool = True,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(n_bits, center=center, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
-        self.lam = lam
-        self.max_iter = max_iter
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_positive(self, "lam", self.lam)
-        check_int(self, "max_iter", self.max_iter, 1)
+    _checks = checks(lam=positive, max_iter=whole(1))
+    lam: float = 1.0
+    max_iter: int = 10
+    objective_curve_: NDArray[np.float64] = field(init=False)
 
     def _improve_filter(self, X: RowSource, offset: NDArray[np.float64], n_bits: int) -> None:
         n_samples, n_features = X.shape

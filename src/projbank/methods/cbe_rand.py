@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from projbank.methods.circulant import CirculantProjection
 from projbank.rows.source import RowSource
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RandomCBE(Method):
     """Bits are the signs of the first n_bits entries of R (s * x): R circulant, its first column Gaussian, s random.
 
@@ -21,9 +23,6 @@ class RandomCBE(Method):
         Bits per code, at most D; "auto" is about D / 16.
     center : bool
         Subtract the mean of the training data.
-    random_state : int, RandomState or None
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -40,20 +39,9 @@ class RandomCBE(Method):
         ("thresholds_", "float32", "d"),
     )
     _block_bytes = 2 << 20
-    filter_: Floats
-    signs_: NDArray[np.uint8]
-
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        center: bool = True,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
-        self.center = center
+    center: bool = True
+    filter_: Floats = field(init=False)
+    signs_: NDArray[np.uint8] = field(init=False)
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,12 +12,13 @@ from projbank.methods.base import centred_thresholds, check_memory
 from projbank.methods.components import principal_components
 from projbank.methods.linear import DenseBits, matrix_bytes
 from projbank.methods.pca import components_bytes
-from projbank.params import check_int
+from projbank.params import checks, whole
 from projbank.progress import progress
 from projbank.rows.source import RowSource
 from projbank.threads import thread_count
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ITQ(DenseBits):
     """Bit p is 1 iff column p of V R is above 0: V the principal components of x, R a rotation that is learnt.
 
@@ -31,9 +34,6 @@ class ITQ(DenseBits):
         Iterations; 50 in the source.
     max_memory : float
         GiB above which fitting refuses to start.
-    random_state : int, RandomState or None
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -46,25 +46,10 @@ class ITQ(DenseBits):
     """
 
     _arrays = (*DenseBits._arrays, ("objective_curve_", "float64", "*"))
-    objective_curve_: NDArray[np.float64]
-
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        max_iter: int = 50,
-        max_memory: float = 8.0,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
-        self.max_iter = max_iter
-        self.max_memory = max_memory
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_int(self, "max_iter", self.max_iter, 1)
+    _checks = checks(max_iter=whole(1))
+    max_iter: int = 50
+    max_memory: float = 8.0
+    objective_curve_: NDArray[np.float64] = field(init=False)
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]

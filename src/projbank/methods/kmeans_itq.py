@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,12 +12,13 @@ from projbank.learn.rotation import learn_rotation
 from projbank.methods.base import Floats, Method, centred_thresholds, check_indices
 from projbank.methods.components import principal_components
 from projbank.models.file import ModelFileError
-from projbank.params import check_int
+from projbank.params import checks, whole
 from projbank.progress import progress
 from projbank.rows.source import ArrayRows, RowSource
 from projbank.threads import thread_count
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class KMeansITQ(Method):
     """Each subspace of similar dimensions gives its own ITQ code of `bits_per_group` bits.
 
@@ -30,9 +33,6 @@ class KMeansITQ(Method):
         Iterations of ITQ.
     kmeans_iter : int
         Iterations of k-means.
-    random_state : int, RandomState or None
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -54,30 +54,13 @@ class KMeansITQ(Method):
         ("thresholds_", "float32", "d"),
         ("objective_curve_", "float64", "*"),
     )
-    labels_: NDArray[np.int32]
-    weights_: Floats
-    group_bits_: NDArray[np.int64]
-
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        bits_per_group: int = 20,
-        max_iter: int = 50,
-        kmeans_iter: int = 20,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
-        self.bits_per_group = bits_per_group
-        self.max_iter = max_iter
-        self.kmeans_iter = kmeans_iter
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in ("bits_per_group", "max_iter", "kmeans_iter"):
-            check_int(self, name, getattr(self, name), 1)
+    _checks = checks(bits_per_group=whole(1), max_iter=whole(1), kmeans_iter=whole(1))
+    bits_per_group: int = 20
+    max_iter: int = 50
+    kmeans_iter: int = 20
+    labels_: NDArray[np.int32] = field(init=False)
+    weights_: Floats = field(init=False)
+    group_bits_: NDArray[np.int64] = field(init=False)
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -22,12 +23,13 @@ def matrix_bytes(n_features: int, n_columns: int) -> int:
     return 4 * n_features * n_columns
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DenseBits(Method):
     """Bits of one dense projection: bit p is 1 iff x' w_p is above its threshold."""
 
     _block_rows = DENSE_ROWS
     _arrays: ClassVar[Arrays] = (("projection_", "float32", "D d"), ("thresholds_", "float32", "d"))
-    projection_: Floats
+    projection_: Floats = field(init=False)
 
     def _project(self, rows: Floats) -> Floats:
         return rows @ self.projection_

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,7 @@ from projbank.methods.linear import DenseBits, gaussian_matrix, matrix_bytes
 from projbank.rows.source import RowSource
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LSH(DenseBits):
     """Bit p is 1 iff x lies on the positive side of a random hyperplane.
 
@@ -21,9 +24,6 @@ class LSH(DenseBits):
         Hyperplanes pass through the mean of the training data; otherwise through 0.
     max_memory : float
         GiB above which fitting refuses to start.
-    random_state : int, RandomState or None
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -31,19 +31,8 @@ class LSH(DenseBits):
     thresholds_ : (n_bits,) float32
     """
 
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        center: bool = True,
-        max_memory: float = 8.0,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
-        self.center = center
-        self.max_memory = max_memory
+    center: bool = True
+    max_memory: float = 8.0
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]

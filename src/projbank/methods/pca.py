@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from projbank.rows.source import RowSource
 from projbank.threads import thread_count
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PCA(Method):
     """y = W' (x - mean), W the directions of largest variance of the training data.
 
@@ -24,9 +26,6 @@ class PCA(Method):
         there are fewer (`n_bits_`), with a warning.
     max_memory : float
         GiB above which fitting refuses to start.
-    random_state : ignored, so that all methods can be built alike
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -38,20 +37,9 @@ class PCA(Method):
     distance = "l2"
     _block_rows = DENSE_ROWS
     _arrays = (("directions_", "float32", "D d"), ("offsets_", "float32", "d"))
-    directions_: Floats
-    offsets_: Floats
-
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        max_memory: float = 8.0,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
-        self.max_memory = max_memory
+    max_memory: float = 8.0
+    directions_: Floats = field(init=False)
+    offsets_: Floats = field(init=False)
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         check_memory(self, components_bytes(X.shape, n_bits), f"{n_bits} components", self.max_memory)

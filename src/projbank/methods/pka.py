@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,11 +11,12 @@ from projbank.learn.grouping import group_dimensions
 from projbank.methods.base import Floats, Method, check_indices
 from projbank.models.bank import Bank
 from projbank.models.file import ModelFileError
-from projbank.params import check_int
+from projbank.params import checks, whole
 from projbank.rows.source import ArrayRows, RowSource
 from projbank.threads import thread_count
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PKA(Method):
     """y_c = sum of x_j over group c / sqrt(size of c), groups by k-means over dimensions.
 
@@ -23,9 +26,6 @@ class PKA(Method):
         Real numbers per code, the groups, at most D; "auto" is about D / 16.
     kmeans_iter : int
         Iterations of k-means.
-    random_state : int, RandomState or None
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -35,23 +35,9 @@ class PKA(Method):
 
     distance = "l2"
     _arrays = (("labels_", "int32", "D"),)
-    labels_: NDArray[np.int32]
-
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        kmeans_iter: int = 20,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
-        self.kmeans_iter = kmeans_iter
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_int(self, "kmeans_iter", self.kmeans_iter, 1)
+    _checks = checks(kmeans_iter=whole(1))
+    kmeans_iter: int = 20
+    labels_: NDArray[np.int32] = field(init=False)
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         self._limit_bits(n_bits, X.shape[1], "the number of features, since no group may be empty")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,12 +11,13 @@ from numpy.typing import NDArray
 from projbank.blas import faiss_threads
 from projbank.methods.base import Arrays, Floats, Method
 from projbank.models.file import ModelFileError
-from projbank.params import check_int
+from projbank.params import checks, whole
 from projbank.rows.source import RowSource, as_rows
 
 CODE_BITS = 8
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PQ(Method):
     """A vector is cut into n_bits / 8 parts, each replaced by the nearest of 256 centres.
 
@@ -28,9 +30,6 @@ class PQ(Method):
         Bits per code, rounded down to whole parts; at most 8 D. "auto" is about D / 16.
     max_iter : int
         Iterations of k-means.
-    random_state : int, RandomState or None
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -39,23 +38,9 @@ class PQ(Method):
 
     distance = "adc"
     _arrays: ClassVar[Arrays] = (("centroids_", "float32", "* * *"),)
-    centroids_: Floats
-
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        max_iter: int = 25,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
-        self.max_iter = max_iter
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_int(self, "max_iter", self.max_iter, 1)
+    _checks = checks(max_iter=whole(1))
+    max_iter: int = 25
+    centroids_: Floats = field(init=False)
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_samples = X.shape[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ from numpy.typing import NDArray
 
 from projbank.methods.base import Floats, Method, check_indices
 from projbank.methods.srht import SubsampledHadamard, draw_hadamard, padded_size
-from projbank.params import check_int
+from projbank.params import checks, whole
 from projbank.rows.source import RowSource, as_rows
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RaBitQ(Method):
     """One bit per number of the rotated, reduced and centred vector, and two float32 that correct the distance.
 
@@ -24,9 +26,6 @@ class RaBitQ(Method):
         Numbers after the reduction, each one bit, at most the power of 2 that holds D; "auto" is about D / 16.
     query_bits : int in [0, 8]
         Bits to which queries are rounded in search; 0 leaves them as they are.
-    random_state : int, RandomState or None
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -40,25 +39,11 @@ class RaBitQ(Method):
 
     distance = "adc"
     _arrays = (("signs_", "uint8", "D"), ("chosen_", "int64", "d"), ("center_", "float32", "d"))
-    signs_: NDArray[np.uint8]
-    chosen_: NDArray[np.int64]
-    center_: Floats
-
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        query_bits: int = 8,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
-        self.query_bits = query_bits
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_int(self, "query_bits", self.query_bits, 0, 8)
+    _checks = checks(query_bits=whole(0, 8))
+    query_bits: int = 8
+    signs_: NDArray[np.uint8] = field(init=False)
+    chosen_: NDArray[np.int64] = field(init=False)
+    center_: Floats = field(init=False)
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         self._limit_bits(n_bits, padded_size(X.shape[1]), "the power of 2 that holds the features")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,7 @@ from projbank.methods.linear import DENSE_ROWS, gaussian_matrix, matrix_bytes
 from projbank.rows.source import RowSource
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RandomRotation(Method):
     """y = x' W with independent W_jp ~ N(0, 1 / n_bits): distances are kept on average (Johnson-Lindenstrauss).
 
@@ -19,9 +22,6 @@ class RandomRotation(Method):
         Real numbers per code; "auto" is about D / 16.
     max_memory : float
         GiB above which fitting refuses to start.
-    random_state : int, RandomState or None
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -31,19 +31,8 @@ class RandomRotation(Method):
     distance = "l2"
     _block_rows = DENSE_ROWS
     _arrays = (("projection_", "float32", "D d"),)
-    projection_: Floats
-
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        max_memory: float = 8.0,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
-        self.max_memory = max_memory
+    max_memory: float = 8.0
+    projection_: Floats = field(init=False)
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]

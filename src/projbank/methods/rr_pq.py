@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 
 from projbank.methods.base import Floats, check_memory
@@ -9,6 +11,7 @@ from projbank.methods.linear import DENSE_ROWS, gaussian_matrix, matrix_bytes
 from projbank.methods.pq import PQ
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RandomRotationPQ(PQ):
     """PQ of x' W with independent W_jp ~ N(0, 1 / n_bits): n_bits numbers in parts of 8.
 
@@ -20,9 +23,6 @@ class RandomRotationPQ(PQ):
         Iterations of k-means.
     max_memory : float
         GiB above which fitting refuses to start.
-    random_state : int, RandomState or None
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -32,20 +32,8 @@ class RandomRotationPQ(PQ):
 
     _block_rows = DENSE_ROWS
     _arrays = (("projection_", "float32", "D *"), *PQ._arrays)
-    projection_: Floats
-
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        max_iter: int = 25,
-        max_memory: float = 8.0,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(n_bits, max_iter=max_iter, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
-        self.max_memory = max_memory
+    max_memory: float = 8.0
+    projection_: Floats = field(init=False)
 
     def _prepare(self, n_features: int, n_bits: int, rng: np.random.Generator) -> int:
         n_columns = min(n_bits, n_features)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.methods.base import Floats, Method
+from projbank.methods.base import AnyLength, Floats
 from projbank.rows.source import RowSource
 
 
-class Sign(Method):
+@dataclass(eq=False, repr=False, kw_only=True)
+class Sign(AnyLength):
     """Bit j is 1 iff x_j is above 0; the length is that of the vectors.
 
     Parameters
     ----------
     center : bool
         Compare with the mean of each dimension instead of 0.
-    random_state : ignored, so that all methods can be built alike
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -27,19 +27,7 @@ class Sign(Method):
 
     free_length = False
     _arrays = (("thresholds_", "float32", "d"),)
-
-    def __init__(
-        self,
-        *,
-        center: bool = False,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.center = center
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    center: bool = False
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         self.thresholds_ = means.astype(np.float32) if self.center else np.zeros(len(means), np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,14 @@ from projbank.kernels.pack import all_finite
 from projbank.learn.neighbors import neighbor_graph
 from projbank.methods.base import Floats, Method, check_indices
 from projbank.metrics import pair_errors
-from projbank.params import check_choice, check_int
+from projbank.params import checks, one_of, whole
 from projbank.rows.source import RowSource
 from projbank.threads import run_each, split_rows, thread_count
 
 COLUMNS = 1024
-CRITERIA = ("pairs", "balance")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SignSelect(Method):
     """Bit p is 1 iff x_j is above its threshold, j the p-th of the `n_bits` best dimensions.
 
@@ -33,9 +34,6 @@ class SignSelect(Method):
         Neighbours that count as similar ("pairs"); lowered to N - 1 if there are fewer.
     center : bool
         Compare with the mean of each dimension instead of 0.
-    random_state : ignored, so that all methods can be built alike
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -45,28 +43,11 @@ class SignSelect(Method):
     """
 
     _arrays = (("dimensions_", "int64", "d"), ("thresholds_", "float32", "d"))
-    dimensions_: NDArray[np.int64]
-
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        criterion: str = "pairs",
-        n_neighbors: int = 100,
-        center: bool = True,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
-        self.criterion = criterion
-        self.n_neighbors = n_neighbors
-        self.center = center
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_choice(self, "criterion", self.criterion, CRITERIA)
-        check_int(self, "n_neighbors", self.n_neighbors, 1)
+    _checks = checks(criterion=one_of("pairs", "balance"), n_neighbors=whole(1))
+    criterion: str = "pairs"
+    n_neighbors: int = 100
+    center: bool = True
+    dimensions_: NDArray[np.int64] = field(init=False)
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         self._limit_bits(n_bits, X.shape[1], "the number of features")

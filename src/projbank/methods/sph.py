@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,7 @@ from projbank.rows.source import RowSource
 from projbank.threads import thread_count
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SpectralHashing(Method):
     """Bit p is 1 iff cos(m pi (v - a) / (b - a)) is above 0: v a principal component with the range [a, b], m a mode.
 
@@ -26,9 +29,6 @@ class SpectralHashing(Method):
         Bits per code; "auto" is about D / 16.
     max_memory : float
         GiB above which fitting refuses to start.
-    random_state : ignored, so that all methods can be built alike
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -52,22 +52,11 @@ class SpectralHashing(Method):
         ("thresholds_", "float32", "d"),
     )
     _not_for_coding = ("thresholds_",)
-    directions_: Floats
-    starts_: Floats
-    ranges_: Floats
-    modes_: NDArray[np.int64]
-
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        max_memory: float = 8.0,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
-        self.max_memory = max_memory
+    max_memory: float = 8.0
+    directions_: Floats = field(init=False)
+    starts_: Floats = field(init=False)
+    ranges_: Floats = field(init=False)
+    modes_: NDArray[np.int64] = field(init=False)
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         check_memory(self, components_bytes(X.shape, n_bits), f"{n_bits} components", self.max_memory)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,6 +49,7 @@ def draw_hadamard(
     return signs, np.sort(rng.choice(padded_size(n_features), n_bits, replace=False))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SRHT(Method):
     """Bit p is 1 iff coefficient p of a subsampled randomised Hadamard transform is above its threshold.
 
@@ -56,9 +59,6 @@ class SRHT(Method):
         Bits per code, at most the power of 2 that holds D; "auto" is about D / 16.
     center : bool
         Hyperplanes pass through the mean of the training data; otherwise through 0.
-    random_state : int, RandomState or None
-    n_jobs : int or None
-    verbose : int
 
     Attributes
     ----------
@@ -70,20 +70,9 @@ class SRHT(Method):
     """
 
     _arrays = (("signs_", "uint8", "D"), ("chosen_", "int64", "d"), ("thresholds_", "float32", "d"))
-    signs_: NDArray[np.uint8]
-    chosen_: NDArray[np.int64]
-
-    def __init__(
-        self,
-        n_bits: int | str = "auto",
-        *,
-        center: bool = True,
-        random_state: int | np.random.RandomState | None = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(n_bits, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
-        self.center = center
+    center: bool = True
+    signs_: NDArray[np.uint8] = field(init=False)
+    chosen_: NDArray[np.int64] = field(init=False)
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         self._limit_bits(n_bits, padded_size(X.shape[1]), "the power of 2 that holds the features")
