@@ -14,10 +14,8 @@ from projbank.learn.neighbors import nearest_neighbors, positive_pairs
 from projbank.learn.rotation import learn_rotation, nearest_rotation
 from projbank.methods import METHODS, search
 from projbank.methods.bpbc import code_shape, near_square
-from projbank.methods.cbe import best_spectrum
-from projbank.methods.circulant import CirculantProjection, plan
-from projbank.methods.components import principal_components
-from projbank.methods.sph import smallest_modes
+from projbank.methods.cbe import CirculantProjection, best_spectrum, plan
+from projbank.methods.components import principal_components, smallest_modes
 from projbank.metrics import pair_errors
 from projbank.rows.source import as_rows
 from tests.methods.data import digit_products, vectors

@@ -1,4 +1,4 @@
-"""The compared methods: one file each, one registry, one interface.
+"""The compared methods: one registry, one interface.
 
 Every estimator of `METHODS` has `fit`, `transform`, `distance` ("hamming", "l2" or "adc"), `code_bytes` and
 `model_bytes`, and takes `random_state` and, where the length is free, `n_bits`.
@@ -10,48 +10,49 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_PLACES = {
-    "pca": "pca:PCA",
-    "rr": "rr:RandomRotation",
-    "pq": "pq:PQ",
-    "rr+pq": "rr_pq:RandomRotationPQ",
-    "pka": "pka:PKA",
-    "sign": "sign:Sign",
-    "alpha0": "alpha0:AlphaZero",
-    "lsh": "lsh:LSH",
-    "sph": "sph:SpectralHashing",
-    "bpbc": "bpbc:BPBC",
-    "cbe": "cbe:CBE",
-    "cbe-rand": "cbe_rand:RandomCBE",
-    "itq": "itq:ITQ",
-    "kmeans+itq": "kmeans_itq:KMeansITQ",
-    "randst+bpb": "banks:RandomBPB",
-    "bpb": "banks:BPB",
-    "kbpb-poly": "banks:PolynomialKBPB",
-    "kbpb-rbf": "banks:RadialKBPB",
-    "bpb-equal": "banks:EqualBPB",
-    "kbpb-rbf-equal": "banks:EqualKBPB",
-    "joint": "banks:JointBank",
-    "mixed": "banks:MixedBank",
-    "sign-select": "sign_select:SignSelect",
-    "srht+sign": "srht:SRHT",
-    "rabitq": "rabitq:RaBitQ",
+from projbank.models.file import CLASSES
+
+_CLASSES = {
+    "pca": "PCA",
+    "rr": "RandomRotation",
+    "pq": "PQ",
+    "rr+pq": "RandomRotationPQ",
+    "pka": "PKA",
+    "sign": "Sign",
+    "alpha0": "AlphaZero",
+    "lsh": "LSH",
+    "sph": "SpectralHashing",
+    "bpbc": "BPBC",
+    "cbe": "CBE",
+    "cbe-rand": "RandomCBE",
+    "itq": "ITQ",
+    "kmeans+itq": "KMeansITQ",
+    "randst+bpb": "RandomBPB",
+    "bpb": "BPB",
+    "kbpb-poly": "PolynomialKBPB",
+    "kbpb-rbf": "RadialKBPB",
+    "bpb-equal": "EqualBPB",
+    "kbpb-rbf-equal": "EqualKBPB",
+    "joint": "JointBank",
+    "mixed": "MixedBank",
+    "sign-select": "SignSelect",
+    "srht+sign": "SRHT",
+    "rabitq": "RaBitQ",
 }
-"""Name of a method to its module here and its class."""
 
 
 class _Methods(Mapping[str, Any]):
     """Name of a method to its estimator, whose module is imported when it is asked for."""
 
     def __getitem__(self, name: str) -> Any:
-        module, cls = _PLACES[name].split(":")
-        return getattr(importlib.import_module(f"{__name__}.{module}"), cls)
+        cls = _CLASSES[name]
+        return getattr(importlib.import_module(CLASSES[cls]), cls)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_PLACES)
+        return iter(_CLASSES)
 
     def __len__(self) -> int:
-        return len(_PLACES)
+        return len(_CLASSES)
 
 
 METHODS = _Methods()

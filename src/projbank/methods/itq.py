@@ -1,4 +1,4 @@
-"""ITQ: principal components rotated so that they lie near the corners of a cube (Gong and Lazebnik, CVPR 2011)."""
+"""ITQ: principal components rotated near the corners of a cube (Gong and Lazebnik, CVPR 2011); K-means + ITQ."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from projbank.learn.grouping import group_dimensions
 from projbank.learn.rotation import learn_rotation
-from projbank.methods.base import centred_thresholds, check_memory
-from projbank.methods.components import principal_components
-from projbank.methods.linear import DenseBits, matrix_bytes
-from projbank.methods.pca import components_bytes
+from projbank.methods.base import Floats, Method, centred_thresholds, check_indices, check_memory
+from projbank.methods.components import components_bytes, principal_components
+from projbank.methods.dense import DenseBits, matrix_bytes
+from projbank.models.file import ModelFileError
 from projbank.params import checks, whole
 from projbank.progress import progress
-from projbank.rows.source import RowSource
+from projbank.rows.source import ArrayRows, RowSource
 from projbank.threads import thread_count
 
 
@@ -68,3 +69,101 @@ class ITQ(DenseBits):
 
     def _derive(self) -> None:
         self.n_iter_ = len(self.objective_curve_) - 1
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class KMeansITQ(Method):
+    """Each subspace of similar dimensions gives its own ITQ code of `bits_per_group` bits.
+
+    Parameters
+    ----------
+    n_bits : int or "auto"
+        Bits per code; "auto" is about D / 16. They are shared out as evenly as whole groups allow.
+    bits_per_group : int
+        Bits of a subspace; 20 in the paper. Groups may have fewer dimensions than bits: their rotation is then not
+        square, as in `ITQ`.
+    max_iter : int
+        Iterations of ITQ.
+    kmeans_iter : int
+        Iterations of k-means.
+
+    Attributes
+    ----------
+    labels_ : (D,) int32
+        Group of each dimension.
+    weights_ : (D, widest group's bits) float32
+        Row j: weights of dimension j in the bits of its group.
+    group_bits_ : (groups,) int64
+        Bits of each group; those of group 0 come first.
+    thresholds_ : (n_bits,) float32
+    objective_curve_ : (max_iter + 1,) float64
+        Sum over groups of |B - V R|^2 per training vector.
+    """
+
+    _arrays = (
+        ("labels_", "int32", "D"),
+        ("weights_", "float32", "D *"),
+        ("group_bits_", "int64", "*"),
+        ("thresholds_", "float32", "d"),
+        ("objective_curve_", "float64", "*"),
+    )
+    _checks = checks(bits_per_group=whole(1), max_iter=whole(1), kmeans_iter=whole(1))
+    bits_per_group: int = 20
+    max_iter: int = 50
+    kmeans_iter: int = 20
+    labels_: NDArray[np.int32] = field(init=False)
+    weights_: Floats = field(init=False)
+    group_bits_: NDArray[np.int64] = field(init=False)
+
+    def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
+        n_features = X.shape[1]
+        n_groups = min(-(-n_bits // self.bits_per_group), n_features)
+        n_threads = thread_count(self.n_jobs)
+        self.labels_ = group_dimensions(
+            "kmeans", X, n_groups, rng, kmeans_iter=self.kmeans_iter, n_threads=n_threads, verbose=self.verbose
+        )
+        self.group_bits_ = np.diff(np.arange(n_groups + 1) * n_bits // n_groups).astype(np.int64)
+        self.weights_ = np.zeros((n_features, int(self.group_bits_.max())), np.float32)
+        curves = np.zeros(self.max_iter + 1)
+        with progress("ITQ of the groups", n_groups, self.verbose) as advance:
+            for group, bits in enumerate(self.group_bits_):
+                own = np.flatnonzero(self.labels_ == group)
+                components = principal_components(ArrayRows(_columns(X, own)), means[own], int(bits))
+                rotation, curve = learn_rotation(components.coordinates, int(bits), self.max_iter, rng)
+                self.weights_[own, :bits] = components.directions @ rotation
+                curves += curve
+                advance(1)
+        self.objective_curve_ = curves
+        self._derive()
+        self.thresholds_ = centred_thresholds(self._project, means, True, n_bits)
+        return n_bits
+
+    def _check_arrays(self) -> None:
+        check_indices("labels_", self.labels_, len(self.group_bits_))
+        check_indices("group_bits_", self.group_bits_, 1 + self.weights_.shape[1])
+        if self.group_bits_.sum() != self.n_bits_:
+            raise ModelFileError("group_bits_ do not add up to the length of the code")
+
+    def _derive(self) -> None:
+        self._order = np.argsort(self.labels_, kind="stable")
+        self._ends = np.cumsum(np.bincount(self.labels_, minlength=len(self.group_bits_)))
+        self._sorted_weights = self.weights_[self._order]
+        self.n_iter_ = len(self.objective_curve_) - 1
+
+    def _project(self, rows: Floats) -> Floats:
+        sorted_rows = rows.take(self._order, axis=1)
+        values = np.empty((len(rows), int(self.group_bits_.sum())), np.float32)
+        first, column = 0, 0
+        for end, bits in zip(self._ends.tolist(), self.group_bits_.tolist(), strict=True):
+            weights = self._sorted_weights[first:end, :bits]
+            np.matmul(sorted_rows[:, first:end], weights, out=values[:, column : column + bits])
+            first, column = end, column + bits
+        return values
+
+
+def _columns(X: RowSource, columns: NDArray[np.integer]) -> Floats:
+    """Some columns of all rows, (n, len(columns)) float32."""
+    out = np.empty((X.shape[0], len(columns)), np.float32)
+    for start, stop in X.bounds():
+        out[start:stop] = X.block(start, stop)[:, columns]
+    return out

@@ -1,4 +1,4 @@
-"""PQ: product quantisation by FAISS, compared asymmetrically (Jegou, Douze, Schmid, PAMI 2011)."""
+"""PQ: product quantisation by FAISS, compared asymmetrically (Jegou, Douze, Schmid, PAMI 2011); RR+PQ."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from projbank.blas import faiss_threads
 from projbank.methods.base import Arrays, Floats, Method
+from projbank.methods.dense import DENSE_ROWS, gaussian_matrix
 from projbank.models.file import ModelFileError
 from projbank.params import checks, whole
 from projbank.rows.source import RowSource, as_rows
@@ -157,3 +158,41 @@ def build_quantizer(centroids: Floats) -> Any:
     quantizer = faiss.ProductQuantizer(n_parts * width, n_parts, n_centres.bit_length() - 1)
     faiss.copy_array_to_vector(np.ascontiguousarray(centroids).ravel(), quantizer.centroids)
     return quantizer
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class RandomRotationPQ(PQ):
+    """PQ of x' W with independent W_jp ~ N(0, 1 / n_bits): n_bits numbers in parts of 8.
+
+    Parameters
+    ----------
+    n_bits : int or "auto"
+        Bits per code, and numbers after the projection (no more than D); "auto" is about D / 16.
+    max_iter : int
+        Iterations of k-means.
+    max_memory : float
+        GiB above which fitting refuses to start.
+
+    Attributes
+    ----------
+    projection_ : (D, numbers) float32
+    centroids_ : (parts, centres, numbers of a part) float32
+    """
+
+    _block_rows = DENSE_ROWS
+    _arrays = (("projection_", "float32", "D *"), *PQ._arrays)
+    max_memory: float = 8.0
+    projection_: Floats = field(init=False)
+
+    def _prepare(self, n_features: int, n_bits: int, rng: np.random.Generator) -> int:
+        n_columns = min(n_bits, n_features)
+        self.projection_ = gaussian_matrix(self, n_features, n_columns, rng)
+        self.projection_ *= np.float32(1 / np.sqrt(n_columns))
+        return n_columns
+
+    @property
+    def _n_inputs(self) -> int:
+        return self.projection_.shape[1]
+
+    def _reduce(self, rows: Floats) -> Floats:
+        return rows @ self.projection_
