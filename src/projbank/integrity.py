@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,22 @@ class IdentityError(ValueError):
 
 class DamageError(ValueError):
     """A file does not hold what was written to it."""
+
+
+_FOREIGN = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, MemoryError, OverflowError)
+"""What libraries of file formats raise where a file is not what it should be."""
+
+
+@contextmanager
+def told(path: Path | str, kind: str) -> Iterator[None]:
+    """Say in one line what a library of a file format can't read."""
+    try:
+        yield
+    except DamageError:
+        raise
+    except _FOREIGN as error:
+        text = " ".join(str(error).split()) or type(error).__name__
+        raise DamageError(f"{path}: damaged {kind} ({text:.200}).") from error
 
 
 def checksum(*parts: bytes | memoryview | NDArray[Any]) -> str:

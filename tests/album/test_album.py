@@ -1,5 +1,6 @@
 """The album: what is found, what an update does to what is there, and what is refused."""
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -11,6 +12,7 @@ import pytest
 
 import projbank
 from projbank.album import Album, AlbumError, learn
+from projbank.album.duplicates import find_duplicates
 from projbank.album.search import similarities
 from projbank.album.store import Store
 from tests.album.photos import folder_of, scene, write, write_scene
@@ -235,6 +237,42 @@ def test_a_damaged_or_newer_index_is_one_clear_error(album):
         path.unlink()
     with pytest.raises(AlbumError, match="is damaged"):
         Album(album.root).find(b"")
+
+
+def _use(album):
+    album.find(album.root / "2" / "005.jpg", include_self=False)
+    find_duplicates(album)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE models SET file = '../../precious.txt'",
+        "UPDATE models SET n_bits = 1000000000000",
+        "UPDATE codes SET code = 'text'",
+        "UPDATE codes SET code = zeroblob(31)",
+        "UPDATE contents SET look = zeroblob(1)",
+        "UPDATE contents SET hash = CAST(id AS TEXT)",
+        "UPDATE files SET size = 'many'",
+    ],
+)
+def test_rows_that_lie_are_one_clear_error(album, statement):
+    index = album.folder / "album.sqlite"
+    with contextlib.closing(sqlite3.connect(index)) as sql, sql:
+        sql.execute(statement)
+    with pytest.raises(AlbumError, match="is damaged"):
+        _use(album)
+
+
+def test_a_model_of_a_hostile_album_removes_nothing(album):
+    """Its older models are removed by a new one, under the names that the album gives."""
+    precious = album.root.parent / "precious.txt"
+    precious.write_text("mine")
+    with contextlib.closing(sqlite3.connect(album.folder / "album.sqlite")) as sql, sql:
+        sql.execute("INSERT INTO models VALUES (0, '../../precious.txt', 'x', 'x', 8, 1)")
+    with pytest.raises(AlbumError, match="is damaged"):
+        album.update(relearn=True)
+    assert precious.read_text() == "mine"
 
 
 def test_photos_are_never_changed(album):

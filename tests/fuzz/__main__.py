@@ -19,7 +19,7 @@ def main():
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--batch", type=int, default=BATCH, help="cases that a child takes in turn")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="formats with this in their name")
+    parser.add_argument("--only", default="", help="formats with one of these in their names, with commas between")
     parser.add_argument("--case", type=int, help="one case, again")
     parser.add_argument("--keep", type=Path, help="where to write its file")
     parser.add_argument("--out", type=Path, help="where to write the figures (JSON)")

@@ -5,10 +5,7 @@ import io
 import json
 import shutil
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import cv2
 import h5py
@@ -30,27 +27,20 @@ from projbank.rows.files import open_vectors
 from projbank.stores import FaissStore
 from projbank.tensorfile import read_tensors, write_tensors
 from projbank.text.encoding import FixedDimensionalEncoding
-from tests.fuzz.mutate import lie, mutate
+from tests.fuzz.case import Format
+from tests.fuzz.foreign import foreign_formats
+from tests.fuzz.kept import kept_formats
+from tests.fuzz.mutate import lie
 
 OLD = Path(__file__).parents[1] / "data" / "0.1.0"
 X = np.load(OLD / "inputs.npz")["Q"]
 
 
-@dataclass
-class Format:
-    """A file, how it is used, and whether it can tell every damage (then an answer must be the right one)."""
-
-    name: str
-    content: bytes
-    use: Callable[[Path], Any]
-    checked: bool
-    change: Callable[[bytes, np.random.Generator], bytes] = mutate
-    suffix: str = ""
-
-
 def formats(folder):
     """All of them; `folder` is for scratch."""
-    return [*_models(folder), *_indexes(folder), *_arrays(folder), *_vectors(folder), *_features(folder)]
+    bank = load(OLD / "bank-random.safetensors").set_params(n_jobs=1)
+    ours = [*_models(folder), *_indexes(folder), *_arrays(folder), *_vectors(folder), *_features(folder)]
+    return [*ours, *kept_formats(folder), *foreign_formats(folder, bank)]
 
 
 def digest(answer):

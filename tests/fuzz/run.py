@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from projbank.kinds import kind_of
 from tests.fuzz.formats import digest, formats
 
 SECONDS = 60
@@ -43,7 +44,7 @@ class Fuzz:
     def __init__(self, folder, seed=0, only=""):
         warnings.simplefilter("ignore")
         self.folder, self.seed = Path(folder), seed
-        self.formats = [found for found in formats(self.folder) if only in found.name]
+        self.formats = [found for found in formats(self.folder) if any(part in found.name for part in only.split(","))]
         self.answers = []
         for found in self.formats:
             path = self.write(found, found.content)
@@ -136,6 +137,7 @@ class Fuzz:
             return "right", ""
         path = self.write(found, content)
         try:
+            kind_of(path)  # as every command asks about a file that it would replace
             words = digest(found.use(path))
         except MemoryError as error:
             return "more than 1 GB", str(error)

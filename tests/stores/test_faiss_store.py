@@ -59,9 +59,23 @@ def test_every_damaged_byte_of_an_index_is_told(folder):
             FaissStore(folder)
 
 
+def test_every_damaged_byte_of_texts_is_told(tmp_path):
+    folder = tmp_path / "store"
+    with FaissStore(folder) as store:
+        store.create(20).add(np.zeros((3, 3), np.uint8), ids=["a", "b", "c"], payload=[1, 2, 3])
+    for name in ("labels.json", "store.json"):
+        content = (folder / name).read_bytes()
+        for place in range(len(content)):
+            (folder / name).write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+            with pytest.raises(ValueError, match="damaged store"):
+                FaissStore(folder)
+        (folder / name).write_bytes(content)
+    assert FaissStore(folder).payload(["c"]) == [3]
+
+
 def test_faiss_reads_the_index_and_stores_of_0_1_0_are_read(folder):
     assert faiss.read_index_binary(str(folder / "index.faiss")).ntotal == FaissStore(folder).count()
-    about = json.loads((folder / "store.json").read_text())
+    about = json.loads((folder / "store.json").read_text().splitlines()[0])
     n = FaissStore(folder).count()
     (folder / "store.json").write_text(json.dumps(about | {"version": 1}))
     faiss.write_index_binary(faiss.read_index_binary(str(folder / "index.faiss")), str(folder / "index.faiss"))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from projbank.album import describe
 from projbank.album.search import Codes, values_of
-from projbank.album.store import AlbumError, File, Store
+from projbank.album.store import MOST_BITS, AlbumError, File, Store
 from projbank.album.update import Report, Update, Updater
 from projbank.features.coder import MediaCoder
 from projbank.features.media import MAX_PIXELS
@@ -83,7 +83,7 @@ class Album:
         if not self.root.is_dir():
             raise NotADirectoryError(f"{self.root}: is a file, not a folder of photos.")
         self.describer = check_choice(self, "describer", describer, DESCRIBERS)
-        self.n_bits = check_int(self, "n_bits", n_bits, 8, 1 << 14)
+        self.n_bits = check_int(self, "n_bits", n_bits, 8, MOST_BITS)
         self.n_jobs, self.verbose = n_jobs, verbose
         self.folder = self.root / FOLDER
         self._store: Store | None = None

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
+from projbank.album.look import LOOK_BITS
+
 FORMAT = 1
+MOST_BITS = 1 << 14
+_MODEL_FILE = re.compile(r"model-\d+\.safetensors")
 OK, DAMAGED, LACKING = "ok", "damaged", "lacking"
 """States of a content: described; can't be decoded; can't be decoded until a package is installed."""
 _SCHEMA = """
@@ -74,6 +79,10 @@ class Model(NamedTuple):
     learnt_from: int
 
 
+Row = TypeVar("Row", File, Content, Model)
+_TYPES = {kind: tuple(get_type_hints(kind).values()) for kind in (File, Content, Model)}
+
+
 class Store:
     """The tables of an album. A change is whole or not there: every method that writes is one transaction.
 
@@ -122,6 +131,9 @@ class Store:
                 raise
             self._sql.execute("COMMIT")
 
+    def _damage(self, how: object) -> AlbumError:
+        return AlbumError(f"{self.path}: is damaged ({how}); remove the folder {self.path.parent} and make it again.")
+
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
         try:
@@ -129,9 +141,7 @@ class Store:
         except sqlite3.OperationalError as error:
             raise OSError(f"{self.path}: {error}.") from error
         except sqlite3.DatabaseError as error:
-            raise AlbumError(
-                f"{self.path}: is damaged ({error}); remove the folder {self.path.parent} and make the album again."
-            ) from error
+            raise self._damage(error) from error
 
     def _all(self, statement: str, *values: Any) -> list[Any]:
         with self._errors():
@@ -140,6 +150,25 @@ class Store:
     def changes(self) -> int:
         """Number that differs after another connection has changed the album."""
         return int(self._all("PRAGMA data_version")[0][0]) * 1_000_000 + self._sql.total_changes % 1_000_000
+
+    def _made(self, kind: type[Row], row: tuple[Any, ...]) -> Row:
+        """A row as what it is; SQLite itself does not keep columns to their types."""
+        if tuple(map(type, row)) != _TYPES[kind]:
+            raise self._damage(f"a {kind.__name__.lower()} that is none")
+        return kind(*row)
+
+    def _model(self, rows: list[Any]) -> Model | None:
+        model = self._made(Model, rows[0]) if rows else None
+        if model is not None and not (_MODEL_FILE.fullmatch(model.file) and 0 < model.n_bits <= MOST_BITS):
+            raise self._damage("a model that is none")  # its file is read, and removed in the end
+        return model
+
+    def _bytes_of(self, rows: list[Any], width: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Numbers, and as many rows of `width` bytes."""
+        if any(type(row[0]) is not int or type(row[1]) is not bytes or len(row[1]) != width for row in rows):
+            raise self._damage(f"codes that are not of {width} bytes")
+        ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+        return ids, np.frombuffer(b"".join(row[1] for row in rows), dtype=np.uint8).reshape(len(rows), width)
 
     # settings and models
 
@@ -156,14 +185,14 @@ class Store:
     def model(self) -> Model | None:
         """Return the model that answers."""
         found = self._all("SELECT m.* FROM models m JOIN meta ON key = 'current' AND version = CAST(value AS INTEGER)")
-        return Model(*found[0]) if found else None
+        return self._model(found)
 
     def unfinished(self) -> Model | None:
         """Return the newest model, if the album does not answer by it yet."""
         current = self.model()
         least = current.version if current else 0
         found = self._all("SELECT * FROM models WHERE version > ? ORDER BY version DESC", least)
-        return Model(*found[0]) if found else None
+        return self._model(found)
 
     def next_version(self) -> int:
         """Number of a new model."""
@@ -177,7 +206,8 @@ class Store:
     def answer_by(self, model: Model) -> list[str]:
         """Make a model the one that answers, and forget the others; their files are returned."""
         with self.transaction():
-            gone = [row[0] for row in self._all("SELECT file FROM models WHERE version != ?", model.version)]
+            others = self._all("SELECT * FROM models WHERE version != ?", model.version)
+            gone = [found.file for row in others if (found := self._model([row]))]
             self.put("current", model.version)
             self._sql.execute("DELETE FROM models WHERE version != ?", (model.version,))
             self._sql.execute("DELETE FROM codes WHERE version != ?", (model.version,))
@@ -226,7 +256,7 @@ class Store:
             "SELECT s.path, s.size, s.mtime_ns FROM seen s LEFT JOIN files f ON f.path = s.path AND f.size = s.size "
             "AND f.mtime_ns = s.mtime_ns WHERE f.path IS NULL ORDER BY s.path"
         )
-        return [File(*row) for row in found]
+        return [self._made(File, row) for row in found]
 
     def known_sizes(self) -> set[int]:
         """Lengths of all contents: a file of another length is new."""
@@ -269,7 +299,7 @@ class Store:
             OK,
             version,
         )
-        return [File(*row) for row in found]
+        return [self._made(File, row) for row in found]
 
     # what answers need
 
@@ -280,32 +310,26 @@ class Store:
             "ORDER BY content",
             model.version,
         )
-        width = (model.n_bits + 7) // 8
-        ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
-        data = b"".join(row[1] for row in rows)
-        if len(data) != len(rows) * width:
-            raise AlbumError(f"{self.path}: is damaged (codes of other lengths than {width} bytes).")
-        return ids, np.frombuffer(data, dtype=np.uint8).reshape(len(rows), width)
+        return self._bytes_of(rows, (model.n_bits + 7) // 8)
 
     def looks(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         """Numbers and fingerprints of all contents that some file has."""
         rows = self._all(
             "SELECT id, look FROM contents WHERE state = ? AND id IN (SELECT content FROM files) ORDER BY id", OK
         )
-        ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
-        return ids, np.frombuffer(b"".join(row[1] for row in rows), dtype=np.uint8).reshape(len(rows), -1)
+        return self._bytes_of(rows, LOOK_BITS // 8)
 
     def files_of(self, content: int) -> list[File]:
         """Files that have a content, in order."""
         rows = self._all("SELECT path, size, mtime_ns FROM files WHERE content = ? ORDER BY path", content)
-        return [File(*row) for row in rows]
+        return [self._made(File, row) for row in rows]
 
     def content(self, number: int) -> Content | None:
         """A content by its number."""
         rows = self._all(
             "SELECT hash, size, width, height, orientation, look, state, reason FROM contents WHERE id = ?", number
         )
-        return Content(*rows[0]) if rows else None
+        return self._made(Content, rows[0]) if rows else None
 
     def page(self, start: int, most: int) -> list[tuple[int, str, int, int]]:
         """Number, path, width and height of photos in the order of their paths, one page of them."""

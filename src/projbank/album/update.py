@@ -6,6 +6,7 @@ one transaction; contents are forgotten last, so that moved files find theirs; a
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -113,8 +114,9 @@ class Updater:
     def _remove_thumbnails(self) -> None:
         """Remove the thumbnails of photos that are not in the album any more."""
         for path in (self.folder / THUMBNAILS).glob("??/*.jpg"):
-            if self.store.content_id(bytes.fromhex(path.stem)) is None:
-                path.unlink(missing_ok=True)
+            with contextlib.suppress(ValueError):  # a file of someone else
+                if self.store.content_id(bytes.fromhex(path.stem)) is None:
+                    path.unlink(missing_ok=True)
 
     def _summary(self, done: Update) -> Update:
         model = self.store.model()

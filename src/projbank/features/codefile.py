@@ -13,8 +13,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-HEADER_BYTES = 128
-"""Length of the header of a `.npy` file of any number of rows."""
+from projbank.features.rowfile import HEADER_BYTES, journal_line
 
 
 class CodeFile:
@@ -44,11 +43,11 @@ class CodeFile:
         n_done, end = 0, 0
         self._journal.seek(0)
         for text in self._journal:
-            line = _line(text)
+            line = journal_line(text)
             if line is None or self.n_codes + line["ok"] > whole:
                 break
             stamp = next(stamps, None)
-            if stamp != line["stamp"]:
+            if stamp != line.get("stamp"):
                 stamps = stamps if stamp is None else itertools.chain([stamp], stamps)
                 break
             n_done, end, self.n_codes = n_done + 1, end + len(text), self.n_codes + line["ok"]
@@ -98,14 +97,3 @@ class CodeFile:
     def __exit__(self, *_: object) -> None:
         self._codes.close()
         self._journal.close()
-
-
-def _line(text: bytes) -> dict[str, Any] | None:
-    """A whole line of the journal; None for one that a kill has cut."""
-    if not text.endswith(b"\n"):
-        return None
-    try:
-        line = json.loads(text)
-        return line if isinstance(line["ok"], bool) and isinstance(line["stamp"], list) else None
-    except (ValueError, KeyError, TypeError):
-        return None

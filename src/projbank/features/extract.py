@@ -135,7 +135,7 @@ class _Run:
         named = {item.file: item for item in items}
 
         def holds(line: dict[str, Any]) -> bool:
-            item = named.get(line.get("file", ""))
+            item = named.get(str(line.get("file")))
             return item is not None and is_same(self.source, item, line)
 
         with RowFile(partial, extractor.n_dims_, holds) as rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from projbank.files import reserve
 
 HEADER_BYTES = 128
+"""Length of the header of a `.npy` file of any number of rows."""
 SYNC_ROWS = 64
 """How many rows go to the operating system before they are forced to the disk."""
 
@@ -36,7 +37,7 @@ class RowFile:
     def __init__(self, folder: Path, n_dims: int, holds: Callable[[dict[str, Any]], bool] = bool) -> None:
         self.rows_path = folder / "rows.npy"
         self.n_dims = n_dims
-        self.done = list(itertools.takewhile(holds, _journal_lines(folder / "journal.jsonl")))
+        self.done = list(itertools.takewhile(holds, _whole_lines(folder / "journal.jsonl")))
         self._rows: IO[bytes] = open(self.rows_path, "r+b" if self.rows_path.exists() else "w+b")  # noqa: SIM115
         size = self._rows.seek(0, os.SEEK_END)
         whole = max(0, size - HEADER_BYTES) // self._row_bytes
@@ -97,14 +98,18 @@ class RowFile:
         self._journal.close()
 
 
-def _journal_lines(path: Path) -> list[dict[str, Any]]:
-    """Whole lines of the journal; a last line that was cut by a kill is passed over."""
-    lines: list[dict[str, Any]] = []
+def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
     if path.exists():
-        for text in path.read_text().splitlines():
-            try:
-                line = json.loads(text)
-            except ValueError:
-                break
-            lines.append(line)
-    return lines
+        with open(path, "rb") as file:
+            yield from itertools.takewhile(bool, map(journal_line, file))
+
+
+def journal_line(text: bytes) -> dict[str, Any] | None:
+    """A whole line of a journal; None for one that a kill has cut, and for damage."""
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not text.endswith(b"\n") or not isinstance(line, dict) or not isinstance(line.get("ok"), bool):
+        return None
+    return line if isinstance(line.get("reason", "" if line["ok"] else None), str) else None

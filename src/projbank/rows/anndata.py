@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from projbank.integrity import told
 from projbank.rows.chunked import ChunkedRows, chunk_edges
 from projbank.rows.source import ALL, Floats, RowSource, as_floats, as_rows
 from projbank.rows.sparse import sparse_rows
@@ -32,9 +33,10 @@ class CompressedRows(ChunkedRows):
                 f"{name}: is a sparse matrix in {kind or 'unknown'} format, which can't be read row by row; "
                 "write it in csr format: adata.X = adata.X.tocsr()."
             )
-        shape = tuple(int(length) for length in group.attrs.get("shape", group.attrs.get("h5sparse_shape", ())))
-        pointers = np.asarray(group["indptr"][:])
-        n_values = min(group["data"].shape[0], group["indices"].shape[0])
+        with told(name, "sparse matrix"):
+            shape = tuple(int(length) for length in group.attrs.get("shape", group.attrs.get("h5sparse_shape", ())))
+            pointers = np.asarray(group["indptr"][:])
+            n_values = min(group["data"].shape[0], group["indices"].shape[0])
         if len(shape) != 2 or pointers.dtype.kind not in "iu" or len(pointers) != shape[0] + 1:
             raise ValueError(f"{name}: the parts of the sparse matrix do not fit each other.")
         if pointers[0] != 0 or pointers[-1] > n_values or np.any(pointers[1:] < pointers[:-1]):
@@ -48,7 +50,8 @@ class CompressedRows(ChunkedRows):
 
     def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
         low, high = int(self._pointers[start]), int(self._pointers[stop])
-        data, indices = (np.asarray(self._group[part][low:high]) for part in ("data", "indices"))
+        with told(self._name, "sparse matrix"):
+            data, indices = (np.asarray(self._group[part][low:high]) for part in ("data", "indices"))
         pointers = self._pointers[start : stop + 1] - self._pointers[start]
         rows = sparse_rows("csr", data, indices, pointers, (stop - start, self.shape[1]), self._name)
         return as_floats(rows[:, columns].toarray())

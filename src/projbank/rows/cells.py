@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from projbank.integrity import DamageError, identity
+from projbank.integrity import identity
 from projbank.rows.anndata import CompressedRows, sparse_kind
 from projbank.rows.source import RowSource
 
 LARGEST_CHUNK = 256 << 20
 """Bytes of a chunk of a file, which is unpacked whole for a single row of it."""
-_DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, MemoryError, OverflowError)
-"""What h5py and zarr raise where a file is not what it should be."""
 
 
 def is_cells(root: Any) -> bool:
@@ -73,16 +70,6 @@ def open_matrix(root: Any, path: Path, name: str, open_array: Callable[[str], Ro
             open_array(f"{name}/{part}")
         return CompressedRows(item, f"{path}: {name}")
     raise ValueError(f"{path}: {name} is no matrix of numbers, but {item.attrs.get('encoding-type', 'a group')}.")
-
-
-@contextmanager
-def told(path: Path | str, kind: str) -> Iterator[None]:
-    """Say in one line what a library of a file format can't read."""
-    try:
-        yield
-    except _DAMAGE as error:
-        text = " ".join(str(error).split()) or type(error).__name__
-        raise DamageError(f"{path}: damaged {kind} ({text:.200}).") from error
 
 
 def looks_like_counts(rows: RowSource) -> bool:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from projbank.integrity import told
 from projbank.rows.anndata import sparse_kind
-from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open_matrix, told
+from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open_matrix
 from projbank.rows.source import ALL, Floats, RowSource, as_floats
 from projbank.threads import split_rows
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.integrity import DamageError
+from projbank.integrity import DamageError, told
 from projbank.rows.arrow import ColumnRows, ListRows, list_length, vector_column
 from projbank.rows.chunked import ChunkedRows
 from projbank.rows.source import ALL, BLOCK_BYTES, Floats, RowSource, as_floats
@@ -97,12 +97,14 @@ class ParquetRows(ChunkedRows):
 
         size = max(1, _BATCH_BYTES // (4 * max(1, self.shape[1])))
         wanted = None if self._column is None else [self._column]
-        try:
-            for batch in self._file.iter_batches(size, list(groups), wanted, use_threads=False):
-                table = pa.Table.from_batches([batch])
-                yield self._values(table).block(0, len(table))
-        except (pa.ArrowException, OSError) as error:
-            raise DamageError(f"{self._name}: damaged parquet file ({' '.join(str(error).split()):.200}).") from error
+        batches = self._file.iter_batches(size, list(groups), wanted, use_threads=False)
+        while True:
+            with told(self._name, "parquet file"):
+                batch = next(batches, None)
+            if batch is None:
+                raise DamageError(f"{self._name}: damaged parquet file (it has fewer rows than it says).")
+            table = pa.Table.from_batches([batch])
+            yield self._values(table).block(0, len(table))
 
     def _values(self, table: Any) -> RowSource:
         return ColumnRows(table) if self._column is None else ListRows(table.column(self._column), self._name)
@@ -113,9 +115,13 @@ class ParquetRows(ChunkedRows):
         kind = self._file.schema_arrow.field(self._column).type
         if hasattr(kind, "list_size") or not self._groups[-1]:
             return int(getattr(kind, "list_size", 0))
-        first = next(self._file.iter_batches(1, [0], [self._column], use_threads=False))
         import pyarrow as pa
 
+        group = int(np.argmax(self._groups[1:] > 0))
+        with told(self._name, "parquet file"):
+            first = next(self._file.iter_batches(1, [group], [self._column], use_threads=False), None)
+        if first is None:
+            raise DamageError(f"{self._name}: damaged parquet file (it has fewer rows than it says).")
         return list_length(pa.chunked_array([first.column(0)]), self._name)
 
 
@@ -137,11 +143,13 @@ def open_arrow(path: Path, column: str | None = None) -> RowSource:
         import pyarrow as pa
     except ImportError as error:
         raise ImportError(f"{path}: reading Arrow files needs pyarrow: pip install projbank[parquet]") from error
-    try:
+    with told(path, "Arrow file"):
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-    except (pa.ArrowException, OSError) as error:
-        raise DamageError(f"{path}: damaged Arrow file ({' '.join(str(error).split()):.200}).") from error
+        table.validate()
     name = vector_column(table.schema, str(path), column)
+    with told(path, "Arrow file"):
+        for vectors in [] if name is None else [table.column(name)]:
+            vectors.validate(full=True)  # lists that begin or end outside of their numbers
     return ColumnRows(table) if name is None else ListRows(table.column(name), str(path))
 
 
@@ -159,16 +167,14 @@ def read_column(path: str | os.PathLike[str], name: str) -> Any:
     file = _opened(Path(path))
     if name not in file.schema_arrow.names:
         raise ValueError(f"{path}: has no column {name!r}; it has {', '.join(file.schema_arrow.names)}.")
-    return file.read([name]).column(0)
+    with told(str(path), "parquet file"):
+        return file.read([name]).column(0)
 
 
 def _opened(path: Path) -> Any:
     try:
-        import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ImportError(f"{path}: reading parquet needs pyarrow: pip install projbank[parquet]") from error
-    try:
-        return pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False)
-    except (pa.ArrowException, OSError) as error:
-        raise DamageError(f"{path}: damaged parquet file ({' '.join(str(error).split()):.200}).") from error
+    with told(path, "parquet file"):
+        return pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from projbank.integrity import told
 from projbank.rows.anndata import sparse_kind
-from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open_matrix, told
+from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open_matrix
 from projbank.rows.chunked import ChunkedRows, check_shape, chunk_edges
 from projbank.rows.source import ALL, Floats, RowSource, as_floats
 

@@ -155,7 +155,7 @@ def _views(path: Path) -> tuple[list[BlockView], FileState]:
     data, record = _map(path)
     if len(data) < 8:
         raise LayoutError("not an index file, or cut short")
-    commit = read_commit(record)
+    commit, is_sure = read_commit(record)
     if commit is None:
         return [_version_1(path, data)], FileState(path, "", Commit(0, len(data)))
     if len(data) < commit.end:
@@ -167,6 +167,13 @@ def _views(path: Path) -> tuple[list[BlockView], FileState]:
         views.append(unpack_block(data[: commit.end], start))
         _check_kind(path, views[-1], FORMAT if start == 0 else f"{FORMAT}-block")
         start = views[-1].end + -views[-1].end % ALIGNMENT
+    if not is_sure and start < len(data):  # its record is damaged, but the block of the last append may be whole
+        views.append(unpack_block(data, start))
+        _check_kind(path, views[-1], f"{FORMAT}-block")
+        _check_sums(path, views[-1], everything=True)
+        if views[-1].end != len(data):
+            raise LayoutError(f"damaged: {len(data)} bytes instead of {views[-1].end}")
+        commit = commit._replace(end=len(data))
     return views, FileState(Path(os.path.realpath(path)), views[0].metadata.get("check", ""), commit)
 
 

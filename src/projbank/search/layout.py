@@ -72,8 +72,8 @@ def next_slot(commit: Commit) -> tuple[int, bytes]:
     return COMMIT_PLACE + _SLOT * (commit.generation % 2), _slot(commit)
 
 
-def read_commit(record: bytes) -> Commit | None:
-    """Return the newer of the valid slots; None if neither is. A slot that was half written is not valid."""
+def read_commit(record: bytes) -> tuple[Commit | None, bool]:
+    """Return the newer of the valid slots, None if neither is; and whether both are valid."""
     found = []
     for text in (record[:_SLOT], record[_SLOT : 2 * _SLOT]):
         try:
@@ -82,7 +82,7 @@ def read_commit(record: bytes) -> Commit | None:
             continue
         if text == _slot(commit):
             found.append(commit)
-    return max(found) if found else None
+    return max(found, default=None), len(found) == 2
 
 
 def _slot(commit: Commit) -> bytes:

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from projbank.bits import code_bytes
 from projbank.files import atomic_path, input_file, remove_litter
-from projbank.notes import check_seal, seal
+from projbank.notes import MAGIC, check_seal, seal
 from projbank.search.blocks import NewCodes
 from projbank.search.scan import NOTHING, Nearest, Part, nearest
 from projbank.stores.base import FLAT, CodeStore, IndexKind, Row, Wanted
 
-VERSION = SEALED_VERSION = 2
-"""From version 2 on the index has a checksum."""
+VERSION = 3
+"""2: the index has a checksum. 3: the other files, too. Older stores are read."""
 _IS_BEGUN = re.compile(r"\.(index\.faiss|store\.json|labels\.json)\.[0-9a-f]{8}\.part")
 LINKS = 32
 """Links per code of the HNSW graph."""
@@ -93,25 +93,38 @@ class FaissStore(CodeStore):
                 return  # empty, or killed while it was created
             raise ValueError(f"{self._folder}: exists, but is not a store of projbank (it has no store.json).")
         try:
-            about = json.loads(input_file(self._folder / "store.json").read_text())
+            about = self._read_json("store.json", 0)
             self._n_bits = int(about["n_bits"])
             if not (self._folder / "index.faiss").exists():
                 return  # killed while it was created
-            if int(about["version"]) >= SEALED_VERSION:  # FAISS follows damaged sizes wherever they lead
+            version = int(about["version"])
+            if version >= 2:  # FAISS follows damaged sizes wherever they lead
                 check_seal(input_file(self._folder / "index.faiss"))
             self._index = faiss.read_index_binary(str(self._folder / "index.faiss"))
-            self._read_labels()
+            self._read_labels(version)
         except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, OverflowError) as error:
             raise ValueError(f"{self._folder}: damaged store ({' '.join(str(error).split())[:200]}).") from error
         if self._index.d != 8 * code_bytes(self._n_bits):
             raise ValueError(f"{self._folder}: damaged store ({self._n_bits} bits do not fit {self._index.d}).")
 
-    def _read_labels(self) -> None:
+    def _read_json(self, name: str, version: int) -> Any:
+        """Content of a file of JSON and a seal; before version 3 there may be none."""
+        path = input_file(self._folder / name)
+        text, sealed, _ = path.read_bytes().partition(MAGIC)
+        if sealed or version >= 3:
+            check_seal(path)
+        return json.loads(text)
+
+    def _write_json(self, name: str, content: Any) -> None:
+        with atomic_path(self._folder / name) as temporary:
+            temporary.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+            seal(temporary)
+
+    def _read_labels(self, version: int) -> None:
         """Read texts and payload of the codes in the index; a killed process may have left more of them."""
-        path = self._folder / "labels.json"
-        if not path.exists():
+        if not (self._folder / "labels.json").exists():
             return
-        labels, stored = json.loads(path.read_text(encoding="utf-8")), set(self._stored_ids().tolist())
+        labels, stored = self._read_json("labels.json", version), set(self._stored_ids().tolist())
         self._names = {int(number): name for number, name in labels["names"].items() if int(number) in stored}
         self._payload = {int(number): text for number, text in labels["payload"].items() if int(number) in stored}
         self._numbers = {name: number for number, name in self._names.items()}
@@ -120,9 +133,7 @@ class FaissStore(CodeStore):
         import faiss
 
         if self._names or self._payload:
-            with atomic_path(self._folder / "labels.json") as temporary:
-                text = json.dumps({"names": self._names, "payload": self._payload}, ensure_ascii=False)
-                temporary.write_text(text, encoding="utf-8")
+            self._write_json("labels.json", {"names": self._names, "payload": self._payload})
         with atomic_path(self._folder / "index.faiss") as temporary:
             faiss.write_index_binary(self._index, str(temporary))
             seal(temporary)
@@ -130,8 +141,7 @@ class FaissStore(CodeStore):
         self._changed = False
 
     def _write_about(self) -> None:
-        with atomic_path(self._folder / "store.json") as temporary:
-            temporary.write_text(json.dumps({"format": "projbank-faiss", "version": VERSION, "n_bits": self._n_bits}))
+        self._write_json("store.json", {"format": "projbank-faiss", "version": VERSION, "n_bits": self._n_bits})
 
     def _kind(self) -> IndexKind:
         import faiss
