@@ -1,4 +1,4 @@
-"""Write the tables of docs/results.md and docs/paper.md from docs/results.json.
+"""Write the tables of README.md, docs/results.md and docs/paper.md from docs/results.json and benchmarks/results.
 
 `python docs/make_results.py` writes the tables between their markers; with `--check` it writes nothing, and the exit
 code is 1 if a page is not up to date. `docs/take_results.py` adds what was measured to the records.
@@ -10,12 +10,26 @@ import argparse
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import paper_tables
+from paper_tables import short, table
 
 HERE = Path(__file__).parent
+MEASURED = HERE.parent / "benchmarks" / "results"
+DEFAULT = {
+    "imagenette_vlad": "Imagenette photos, VLAD",
+    "caltech_vlad": "Caltech-101 photos, VLAD",
+    "imagenette_conv320": "Imagenette, maps of a small net",
+    "caltech_conv320": "Caltech-101, maps of a small net",
+    "ucf101": "UCF101 videos, net features",
+    "worm": "worm neurons, gene counts",
+    "tiny_vlad": "Tiny-ImageNet photos, VLAD",
+}
+"""Sets on which `benchmarks.mixed` measures the default; the first six stand in the README."""
 BANKS = ("original", "joint", "joint asymmetric", "joint solver=random")
 AT_50 = (*BANKS, "itq", "kmeans+itq", "rabitq", "bpbc", "cbe", "lsh", "bpb", "kbpb-rbf")
 AT_10 = ("original", "joint", "joint solver=random", "itq", "lsh", "bpb")
@@ -25,12 +39,6 @@ UNRANKED = ("original", "joint asymmetric", "pca", "pq", "pka", "rr+pq", "rr")
 """Floats, float queries and short float vectors: not ranked among binary codes."""
 
 Records = dict[str, Any]
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """Return a Markdown table, the first column aligned to the left."""
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
-    return "\n".join("|" + " |".join(line) + " |" for line in lines)
 
 
 def sets(records: Records) -> str:
@@ -88,6 +96,40 @@ def cost(records: Records) -> str:
     return table(["D/16 / D/8", "model, MB", "training, s", "coding, µs"], rows)
 
 
+def measured(name: str) -> dict[int | str, list[float]]:
+    """Return P@10 and P@50 of the default by bits, as means over seeds, of the floats ("floats"), and D ("D")."""
+    found = json.loads((MEASURED / f"mixed_{name}.json").read_text(encoding="utf-8"))
+    cells: dict[int | str, list[list[float]]] = {}
+    for row in found["rows"]:
+        if row["method"] in ("original", "mixed") and "params" not in row:
+            cells.setdefault("floats" if row["method"] == "original" else row["bits"], []).append(row["hamming"])
+    means = {key: [fmean(values) for values in zip(*rows, strict=True)] for key, rows in cells.items()}
+    return {"D": [found["data"]["dimensions"]], **means}
+
+
+def figures() -> str:
+    """Return six figures of the default."""
+    rows = []
+    for name, title in list(DEFAULT.items())[:6]:
+        found = measured(name)
+        D = int(found["D"][0])
+        bits = D // 64
+        rows.append([title, f"{D:,}", short(found["floats"][1]), f"**{short(found[bits][1])}**", f"{-(-bits // 8)}"])
+    return table(["", "numbers", "floats", "codes", "bytes of a code"], rows)
+
+
+def default() -> str:
+    """Return what the default finds at several lengths."""
+    lengths: dict[str, Callable[[int], int]] = {"64 bits": lambda D: 64}
+    lengths |= {f"D/{ratio}": lambda D, ratio=ratio: D // ratio for ratio in (64, 32, 8)}  # type: ignore[misc]
+    rows = []
+    for name, title in DEFAULT.items():
+        found = measured(name)
+        keys = ["floats", *(of(int(found["D"][0])) for of in lengths.values())]
+        rows.append([title, *(" / ".join(map(short, found[key])) if key in found else "-" for key in keys)])
+    return table(["P@10 / P@50", "floats", *lengths], rows)
+
+
 def page(name: str, text: str, tables: dict[str, str]) -> str:
     """Return a page with each table between `<!-- NAME -->` and `<!-- /NAME -->` written again."""
     for title, lines in tables.items():
@@ -103,7 +145,8 @@ def tables_of(records: Records) -> dict[str, dict[str, str]]:
     tables = {"sets": sets(records), "svm": svm(records), "cost": cost(records)}
     tables["precision-50"] = precision(records, AT_50, 1)
     tables["precision-10"] = precision(records, AT_10, 0)
-    return {"results.md": tables} | paper_tables.tables(records)
+    tables["default"] = default()
+    return {"../README.md": {"figures": figures()}, "results.md": tables} | paper_tables.tables(records)
 
 
 def main() -> int:

@@ -8,10 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import textstat
+
+from tests.prose import sentences, words
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MOST_WORDS = 12_000
+LONGEST_SENTENCE = 25
+LEAST_EASE = 60
+"""Flesch reading ease: 50 and more is plain English; syllables by hyphenation are counted 5 points too kindly."""
 
 HOW_IT_CAME_ABOUT = (
     r"\.\./shared",
@@ -35,6 +41,12 @@ PUZZLES = (
     r"\b(is|are) told (by|later)\b",
     r"\bGive an? \b",
     r"\bthe affair of\b|\bs affair\b",
+    r"\bfor who(ever)? needs?\b",
+    r"\beach only once\b",
+    r"\bfirst bytes tell\b",
+    r"\bnowadays\b|\bsimply\b|\bjust\b|\bleverag\w*|\bseamless\w*|\bblazing\w*|\bcutting.edge\b|\bstate.of.the.art\b",
+    r"\butili[sz]e\w*",
+    r"\bin order to\b",
 )
 """Turns of phrase that readers stumbled over."""
 
@@ -65,8 +77,20 @@ def test_no_forbidden_words(path, words):
 
 
 def test_the_documents_stay_short():
-    count = sum(len(path.read_text(encoding="utf-8").split()) for path in PAGES)
-    assert count <= MOST_WORDS
+    assert sum(len(words(path.read_text(encoding="utf-8"))) for path in PAGES) <= MOST_WORDS
+
+
+def test_sentences_of_the_readme_are_short():
+    found = sentences((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(found) > 20
+    assert [one for one in found if len(words(one)) > LONGEST_SENTENCE] == []
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path.parent.name != "api"], ids=relative)
+def test_pages_are_easy_to_read(path, monkeypatch):
+    monkeypatch.setattr("textstat.backend.counts._count_syllables.get_cmudict", lambda lang: None)  # a download
+    found = [one.rstrip(":") + "." for one in sentences(path.read_text(encoding="utf-8"))]
+    assert textstat.flesch_reading_ease("\n".join(found)) >= LEAST_EASE
 
 
 @pytest.mark.parametrize("path", PAGES, ids=relative)
@@ -86,9 +110,14 @@ def test_benchmarks_that_are_named_exist(path):
 
 def test_every_page_and_picture_is_linked():
     links = "\n".join(path.read_text(encoding="utf-8") for path in PAGES)
+    contents = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     for path in (ROOT / "docs").rglob("*"):
-        if path.suffix in {".md", ".png", ".svg"}:
+        if path.suffix in {".png", ".svg"}:
             assert f"{path.name})" in links, relative(path)
+        if path.suffix == ".md":
+            assert re.search(rf"[ ]{re.escape(path.relative_to(ROOT / 'docs').as_posix())}$", contents, re.M), relative(
+                path
+            )
 
 
 def test_the_results_page_is_that_of_the_records():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from projbank.search import HammingIndex
     from projbank.upkeep.check import check
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Album",
     "HammingIndex",
