@@ -10,8 +10,8 @@ where T tells which vectors belong together (`projbank.learn.graph`). In every b
 against learning vectors by heart. Held-back vectors shorten the step, end the learning and choose the weights
 (`projbank.learn.descent`).
 
-More than some hundred bits are not learnt one by one: the others are random mixtures of the margins of those that are,
-which tell ever finer how similar these are.
+More than some hundred bits are not learnt one by one: the others are the learnt ones in turn, each with a little of a
+random mixture of all margins, so that distances of codes tell ever finer how similar relaxed bits are.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _COARSE = 128
 """Components of the sums in which candidates for neighbours are looked for."""
 _NEIGHBORS, _NEIGHBOR_SHARE, _FEWEST_NEIGHBORS = 30, 20, 5
 """Neighbours on the graph: so many, but at most one row in so many, and at least so many."""
-_BITS = 512
-"""Bits that are learnt; others are mixtures of them."""
+_BITS, _ADDED = 512, 0.35
+"""Bits that are learnt; deviation of what is added to the margins of one, of deviation 1, to get another bit of it."""
 _BATCH = 512
 _RATES, _RATES_ON = (0.06, 0.02), (0.15, 0.04)
 """Steps of Adam: the second when held-back vectors gain no more; and those of a bank that learns on."""
@@ -229,13 +229,15 @@ class Head:
         return gradient, slopes.sum(axis=0, dtype=np.float64).astype(np.float32)
 
     def extended(self, rows: Floats, n_bits: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Matrix (k, n_bits) and offsets with more bits: random mixtures of the margins, of deviation 1 on `rows`."""
-        more = n_bits - len(self.offsets)
+        """Matrix (k, n_bits) and offsets with more bits; `rows` tell how large mixtures of margins are."""
+        learnt = len(self.offsets)
+        more = n_bits - learnt
         if more <= 0:
             return self.outer.copy(), self.offsets.copy()
-        mixture = rng.standard_normal((len(self.offsets), more), np.float32)
+        mixture = rng.standard_normal((learnt, more), np.float32)
         spreads = product(self.margins(rows), mixture, self._n_threads).std(axis=0)
-        mixture /= np.where(spreads > 0, spreads, 1)
+        mixture *= np.float32(_ADDED) / np.where(spreads > 0, spreads, 1)
+        mixture[np.arange(more) % learnt, np.arange(more)] += 1
         outer = np.hstack([self.outer, product(self.outer, mixture, self._n_threads)])
         return outer, np.concatenate([self.offsets, self.offsets @ mixture])
 
