@@ -30,10 +30,6 @@ class DamageError(ValueError):
     """A file does not hold what was written to it."""
 
 
-_FOREIGN = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, MemoryError, OverflowError)
-"""What libraries of file formats raise where a file is not what it should be."""
-
-
 @contextmanager
 def told(path: Path | str, kind: str) -> Iterator[None]:
     """Say in one line what a library of a file format can't read."""
@@ -41,7 +37,7 @@ def told(path: Path | str, kind: str) -> Iterator[None]:
         yield
     except DamageError:
         raise
-    except _FOREIGN as error:
+    except Exception as error:  # such libraries raise whatever they like on damaged bytes
         text = " ".join(str(error).split()) or type(error).__name__
         raise DamageError(f"{path}: damaged {kind} ({text:.200}).") from error
 

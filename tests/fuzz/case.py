@@ -21,9 +21,11 @@ class Format:
     checked: bool
     change: Callable[[bytes, np.random.Generator], bytes] = mutate
     suffix: str = ""
+    reserves: bool = False
+    """Whether its library asks for memory that it then does not use; what is used is measured then."""
 
 
-def of_folder(name, folder, target, use, *, checked):
+def of_folder(name, folder, target, use, *, checked, reserves=False):
     """One file of a folder, which `use` is given whole; `folder` is left as it is."""
     case = folder.with_name(f"{folder.name} case")
 
@@ -33,4 +35,4 @@ def of_folder(name, folder, target, use, *, checked):
         shutil.copyfile(path, case / target)
         return use(case)
 
-    return Format(f"{name}: {target}", (folder / target).read_bytes(), used, checked)
+    return Format(f"{name}: {target}", (folder / target).read_bytes(), used, checked, reserves=reserves)

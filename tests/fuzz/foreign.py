@@ -49,17 +49,20 @@ def _tables(work, X, codes):
     }
     for name, table in tables.items():
         pq.write_table(table, work / name, row_group_size=25, write_page_checksum=name == "vectors")
-        yield Format(f"parquet, {name}", (work / name).read_bytes(), codes, checked=False, suffix=".parquet")
+        content = (work / name).read_bytes()
+        yield Format(f"parquet, {name}", content, codes, checked=False, suffix=".parquet", reserves=True)
         for compression in ("uncompressed", "lz4"):
             feather.write_feather(table, work / name, compression=compression, chunksize=25)
             title = f"Arrow, {name}, {compression}"
-            yield Format(title, (work / name).read_bytes(), codes, checked=False, suffix=".arrow")
+            content = (work / name).read_bytes()
+            yield Format(title, content, codes, checked=False, suffix=".arrow", reserves=True)
     ids = pa.chunked_array([[f"id {i}" for i in range(len(X))]])
     note = {"kind": "codes", "made_by": "Bank:0", "n_bits": 32}
     with parquet_sink(Output(work / "codes", (len(X), 4), np.dtype("u1"), note), ids) as write:
         write(0, X.view(np.uint8)[:, :4])
     ids = lambda path: read_column(path, "id").to_pylist()  # noqa: E731
-    yield Format("parquet, codes and ids", (work / "codes").read_bytes(), ids, checked=False, suffix=".parquet")
+    content = (work / "codes").read_bytes()
+    yield Format("parquet, codes and ids", content, ids, checked=False, suffix=".parquet", reserves=True)
 
 
 def _cells(work, X, codes):
@@ -94,7 +97,7 @@ def _zarr(work, folder, X, codes):
         for target in sorted(path for path in place.rglob("*") if path.is_file()):
             name = target.relative_to(place).as_posix()
             if store != "cells" or name.startswith("X/") or name in ("zarr.json", ".zgroup", ".zmetadata"):
-                yield of_folder(f"zarr, {store}", place, name, codes, checked=False)
+                yield of_folder(f"zarr, {store}", place, name, codes, checked=False, reserves=True)
 
 
 def _videos(folder):

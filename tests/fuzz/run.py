@@ -18,6 +18,8 @@ from tests.fuzz.formats import digest, formats
 
 SECONDS = 60
 BYTES = 1 << 30
+RESERVED = 4 << 30
+"""Address space of formats whose libraries ask for more than they use; of these the memory used is measured."""
 BATCH = 10
 """Cases that a child takes in turn; what fails is tried again in a child of its own, and so is what comes after it."""
 REFUSALS = (ValueError, TypeError, OSError)
@@ -120,7 +122,7 @@ class Fuzz:
             os.dup2(null, 1)
             os.dup2(null, 2)
             size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-            resource.setrlimit(resource.RLIMIT_AS, (size + BYTES, size + BYTES))
+            resource.setrlimit(resource.RLIMIT_AS, (size + BYTES, size + RESERVED))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             for case in cases:
                 kind, words = self._try(case)
@@ -136,6 +138,10 @@ class Fuzz:
         if content == found.content:
             return "right", ""
         path = self.write(found, content)
+        most = resource.getrlimit(resource.RLIMIT_AS)[1]
+        resource.setrlimit(resource.RLIMIT_AS, (most if found.reserves else most - RESERVED + BYTES, most))
+        Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+        before = _most_used()
         try:
             kind_of(path)  # as every command asks about a file that it would replace
             words = digest(found.use(path))
@@ -144,12 +150,25 @@ class Fuzz:
         except REFUSALS as error:
             words = f"{type(error).__name__}: {error}"
             too_much = isinstance(error.__cause__, MemoryError) or "nable to allocate" in words
+            if found.reserves:
+                too_much = _most_used() > before + BYTES
             return ("more than 1 GB" if too_much else "refused"), words
         except BaseException:
             return "traceback", traceback.format_exc()[-3000:]
+        if found.reserves and _most_used() > before + BYTES:
+            return "more than 1 GB", words
         if not found.checked:
             return "answered", words
         return ("right" if words == self.answers[number] else "another answer"), words
+
+
+def _most_used():
+    """Bytes of memory that this process has had at its peak."""
+    return next(
+        int(line.split()[1]) << 10
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    )
 
 
 def summary(outcomes):

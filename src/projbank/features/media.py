@@ -34,7 +34,10 @@ def video_frames(
         check_size(name, sides[0], sides[1], max_pixels)
         found = False
         while True:
-            going, frame = capture.read()
+            try:
+                going, frame = capture.read()
+            except cv2.error as error:
+                raise MediaError(f"{name}: can't be decoded as a video ({error.err}).") from error
             if not going:
                 break
             found = True

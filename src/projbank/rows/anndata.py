@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ _VALUES = 1 << 16
 """Stored values per chunk, where a file does not say."""
 
 
+PARTS = ("data", "indices", "indptr")
+
+
 class CompressedRows(ChunkedRows):
     """Rows of a sparse matrix in a file, as AnnData writes it: a group of `data`, `indices` and `indptr`.
 
@@ -24,9 +28,10 @@ class CompressedRows(ChunkedRows):
     ----------
     group : h5py or zarr group
     name : what errors call it
+    parts : its arrays, if they are not to be read from the group itself
     """
 
-    def __init__(self, group: Any, name: str = "X") -> None:
+    def __init__(self, group: Any, name: str = "X", parts: Mapping[str, Any] | None = None) -> None:
         kind = sparse_kind(group)
         if kind != "csr":
             raise ValueError(
@@ -35,23 +40,24 @@ class CompressedRows(ChunkedRows):
             )
         with told(name, "sparse matrix"):
             shape = tuple(int(length) for length in group.attrs.get("shape", group.attrs.get("h5sparse_shape", ())))
-            pointers = np.asarray(group["indptr"][:])
-            n_values = min(group["data"].shape[0], group["indices"].shape[0])
+            parts = {part: group[part] for part in PARTS} if parts is None else parts
+            pointers = np.asarray(parts["indptr"][:])
+            n_values = min(parts["data"].shape[0], parts["indices"].shape[0])
+            values = (parts["data"].chunks or (_VALUES,))[0]
         if len(shape) != 2 or pointers.dtype.kind not in "iu" or len(pointers) != shape[0] + 1:
             raise ValueError(f"{name}: the parts of the sparse matrix do not fit each other.")
         if pointers[0] != 0 or pointers[-1] > n_values or np.any(pointers[1:] < pointers[:-1]):
             raise ValueError(f"{name}: the row pointers of the sparse matrix are out of range.")
-        values = (group["data"].chunks or (_VALUES,))[0]
         per_row = max(1.0, int(pointers[-1]) / max(1, shape[0]))
         super().__init__(shape, chunk_edges(shape[0], max(1, int(values / per_row))))
-        self._group = group
+        self._parts = parts
         self._name = name
         self._pointers = pointers
 
     def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
         low, high = int(self._pointers[start]), int(self._pointers[stop])
         with told(self._name, "sparse matrix"):
-            data, indices = (np.asarray(self._group[part][low:high]) for part in ("data", "indices"))
+            data, indices = (np.asarray(self._parts[part][low:high]) for part in ("data", "indices"))
         pointers = self._pointers[start : stop + 1] - self._pointers[start]
         rows = sparse_rows("csr", data, indices, pointers, (stop - start, self.shape[1]), self._name)
         return as_floats(rows[:, columns].toarray())

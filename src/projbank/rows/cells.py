@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from projbank.integrity import identity
-from projbank.rows.anndata import CompressedRows, sparse_kind
+from projbank.rows.anndata import PARTS, CompressedRows, sparse_kind
 from projbank.rows.source import RowSource
 
 LARGEST_CHUNK = 256 << 20
@@ -41,14 +41,14 @@ class Place(NamedTuple):
                 raise ValueError(f"{option} is for AnnData files and stores, which {path} is not.")
 
 
-def open_cells(root: Any, path: Path, place: Place, open_array: Callable[[str], RowSource]) -> RowSource:
+def open_cells(root: Any, path: Path, place: Place, open_array: Callable[[str], Any]) -> RowSource:
     """Rows of X of an AnnData file, or of another place in it.
 
     Parameters
     ----------
     root : open h5py.File or zarr group
     path : what errors call it
-    open_array : opens a dense array of the file by its name in it
+    open_array : opens an array of the file by its name in it, one of two dimensions as rows
     """
     name = place.name
     if name not in root:
@@ -60,15 +60,15 @@ def open_cells(root: Any, path: Path, place: Place, open_array: Callable[[str], 
     return rows
 
 
-def open_matrix(root: Any, path: Path, name: str, open_array: Callable[[str], RowSource]) -> RowSource:
+def open_matrix(root: Any, path: Path, name: str, open_array: Callable[[str], Any]) -> RowSource:
     """Rows of a dense array or a sparse matrix of a file."""
     item = root[name]
     if hasattr(item, "shape"):
-        return open_array(name)
+        rows: RowSource = open_array(name)
+        return rows
     if sparse_kind(item):
-        for part in ("data", "indices", "indptr"):
-            open_array(f"{name}/{part}")
-        return CompressedRows(item, f"{path}: {name}")
+        parts = {part: open_array(f"{name}/{part}") for part in PARTS}
+        return CompressedRows(item, f"{path}: {name}", parts)
     raise ValueError(f"{path}: {name} is no matrix of numbers, but {item.attrs.get('encoding-type', 'a group')}.")
 
 

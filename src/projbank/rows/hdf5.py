@@ -16,6 +16,10 @@ from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open
 from projbank.rows.source import ALL, Floats, RowSource, as_floats
 from projbank.threads import split_rows
 
+_HEAP = b"GCOL\1\0\0\0"
+_LOOKED_AT = 64 << 20
+"""Bytes in which heaps are looked at; those of attributes stand near the beginning."""
+
 
 class Hdf5Rows(RowSource):
     """Rows of an h5py data set, which is never turned into an array."""
@@ -62,19 +66,40 @@ def open_hdf5(
             shapes[name] = tuple(item.attrs.get("shape", item.attrs.get("h5sparse_shape", ())))
 
     def opened(name: str) -> Any:
-        return _checked(path, file, name)
+        array = _checked(path, file, name)
+        return Hdf5Rows(array) if len(array.shape) == 2 else array
 
     with told(path, "HDF5 file"):
+        _check_heaps(path)
         file = h5py.File(path, "r")
         file.visititems(note)
         cells = dataset is None and is_cells(file)
     if cells:
-        return open_cells(file, path, place, lambda name: Hdf5Rows(opened(name)))
+        return open_cells(file, path, place, opened)
     place.refuse(path)
     name = choose(list(shapes), shapes)
     with told(path, "HDF5 file"):
         is_group = isinstance(file[name], h5py.Group)
-    return open_matrix(file, path, name, lambda part: Hdf5Rows(opened(part))) if is_group else opened(name)
+    return open_matrix(file, path, name, opened) if is_group else _checked(path, file, name)
+
+
+def _check_heaps(path: Path) -> None:
+    """Raise where an object of a heap of texts has no end: HDF5's library would look for it for ever."""
+    with open(path, "rb") as file:
+        data = file.read(_LOOKED_AT)
+        file_size = file.seek(0, 2)
+    place = data.find(_HEAP)
+    while place >= 0:
+        size, at = int.from_bytes(data[place + 8 : place + 16], "little"), place + 16
+        stop = min(place + size, len(data)) if size <= file_size else 0  # otherwise the letters are part of numbers
+        while at + 16 <= stop:
+            number, length = (int.from_bytes(data[at + a : at + b], "little") for a, b in ((0, 2), (8, 16)))
+            if number == 0:  # what is free, up to the end
+                if length == 0:
+                    raise ValueError("a heap without end")
+                break
+            at += 16 + -(-length // 8) * 8
+        place = data.find(_HEAP, place + 1)
 
 
 def _checked(path: Path, file: Any, name: str) -> Any:

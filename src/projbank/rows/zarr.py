@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from projbank.integrity import told
+from projbank.integrity import DamageError, told
 from projbank.rows.anndata import sparse_kind
 from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open_matrix
 from projbank.rows.chunked import ChunkedRows, check_shape, chunk_edges
 from projbank.rows.source import ALL, Floats, RowSource, as_floats
+
+_BLOSC_HEAD = 16
 
 
 class ZarrRows(ChunkedRows):
@@ -26,6 +29,35 @@ class ZarrRows(ChunkedRows):
     def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
         with told(str(self._array.store_path), "zarr store"):
             return as_floats(self._array[start:stop, columns])
+
+
+class BloscArray:
+    """A zarr array of a folder whose chunks are looked at before Blosc, which follows damaged sizes, unpacks them."""
+
+    def __init__(self, array: Any, folder: Path) -> None:
+        self.shape, self.chunks, self.dtype, self.attrs = array.shape, array.chunks, array.dtype, array.attrs
+        self.store_path = array.store_path
+        self._array, self._folder = array, folder / array.path
+
+    def __getitem__(self, key: Any) -> Any:
+        slices = key if isinstance(key, tuple) else (key,)
+        slices += (ALL,) * (len(self.shape) - len(slices))
+        ranges = []
+        for one, length, chunk in zip(slices, self.shape, self.chunks, strict=True):
+            start, stop, _ = one.indices(length)
+            ranges.append(range(start // chunk, -(-stop // chunk)))
+        for place in itertools.product(*ranges):
+            self._check(self._folder / self._array.metadata.encode_chunk_key(place))
+        return self._array[key]
+
+    def _check(self, path: Path) -> None:
+        if not path.exists():  # a chunk of fill values
+            return
+        with open(path, "rb") as file:
+            head, size = file.read(_BLOSC_HEAD), file.seek(0, 2)
+        unpacked, block, packed = (int.from_bytes(head[at : at + 4], "little") for at in (4, 8, 12))
+        if packed != size or block > unpacked or unpacked > LARGEST_CHUNK:
+            raise DamageError(f"{path}: damaged chunk (its sizes are not those of the file).")
 
 
 def zarr_rows(X: Any) -> RowSource:
@@ -77,6 +109,8 @@ def open_zarr(
 def _checked(path: Path, array: Any, chunk: int, name: str) -> Any:
     if chunk > LARGEST_CHUNK:
         raise ValueError(f"{path}: {name!r} has chunks of {chunk:,} bytes; at most {LARGEST_CHUNK:,} are read.")
+    if any(type(codec).__name__.startswith("Blosc") for codec in array.compressors):
+        array = BloscArray(array, path)
     if len(array.shape) != 2:
         return array
     return ZarrRows(array)
