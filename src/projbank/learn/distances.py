@@ -4,6 +4,10 @@ Components (D x k) keep what varies most. A rotation (k x n_bits) turns them int
 Up to some thousand bits it is learnt: margins come near the corners of a box, so that signs lose little. Its edges are
 longer for earlier bits, which so take more of the leading components: the first 64, 128, 256, ... bits of a code are
 good codes by themselves. Further bits are random orthogonal frames of all components, for which learning wins nothing.
+
+Thresholds at the mean would tell angles only. Where distances depend on lengths as well, thresholds are spread about
+the mean: for t uniform over a range that holds a and b, the mean of (a - t) sign(b - t) falls with (a - b)^2 but for
+what depends on a alone, so that asymmetric search ranks by distances. They spread as far as finds most of some rows.
 """
 
 from __future__ import annotations
@@ -34,8 +38,10 @@ _SHORTEST, _SLOPE = 64, 0.25
 _ROUNDS = 20
 _TURNED = 8192
 """Rows that the rotation is learnt from."""
+_SPREADS = (0.0, 0.5, 1.0, 1.5)
+"""How far from the mean thresholds may lie, in deviations of the margin."""
 _ASKED, _SHOWN, _NEAREST = 256, 1024, 10
-"""Queries and rows by which thresholds of queries are chosen: by how many of the nearest they find."""
+"""Queries and rows by which thresholds are chosen: by how many of the nearest they find."""
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -62,12 +68,11 @@ class DistanceLearner(FromParameters):
         rank = min(*rows.shape, chosen(self.rank, min(n_bits, RANK)))
         found = streamed_components(seen, rank, run.n_threads)
         outer = self._rotation(seen, found, n_bits, run)
-        inner = found.directions if scale is None else found.directions / scale[:, None]
         biases = (found.means @ found.directions @ outer).astype(np.float32)
-        model = DenseHead(inner, outer, biases, biases)
-        if run.queries is not None:
-            model = replace(model, query_biases=self._thresholds(model, rows, run.queries, run))
-        return model
+        deviations = np.sqrt(found.variances @ outer.astype(np.float64) ** 2)
+        queries = run.queries if scale is None or run.queries is None else ScaledRows(run.queries, scale)
+        model = self._placed(DenseHead(found.directions, outer, biases, biases), deviations, seen, queries, run)
+        return model if scale is None else replace(model, inner=model.inner / scale[:, None])
 
     def _rotation(self, rows: RowSource, found: Components, n_bits: int, run: Run) -> Floats:
         """Matrix (k, n_bits): a learnt rotation of the leading components, then random frames of all of them."""
@@ -89,23 +94,43 @@ class DistanceLearner(FromParameters):
         matrix[:, learnt:] = random_frame(k, n_bits - learnt, rng)
         return matrix
 
-    def _thresholds(self, model: DenseHead, rows: RowSource, queries: RowSource, run: Run) -> Floats:
-        """Thresholds of queries: those of rows, zeros, or the queries' means, whichever finds most by inner product."""
-        shown = rows.read(rows.sample(_SHOWN, run.seed))
-        asked = queries.read(queries.sample(_ASKED, run.seed))
-        check_finite(asked, name="queries")
+    def _placed(
+        self, model: DenseHead, deviations: NDArray[np.float64], rows: RowSource, queries: RowSource | None, run: Run
+    ) -> DenseHead:
+        """Place the thresholds of rows and queries where they find most.
+
+        Without queries some rows look for others by Euclidean distance. Queries look for rows by inner product, with
+        the thresholds of rows, zeros, or their own means.
+        """
+        rng = np.random.default_rng([run.seed, 4])
+        ids = rng.permutation(rows.sample(_ASKED + _SHOWN, run.seed))
+        if queries is None:
+            own, ids = np.split(ids, [len(ids) * _ASKED // (_ASKED + _SHOWN)])
+            asked = rows.read(np.sort(own))
+        else:
+            asked = queries.read(queries.sample(_ASKED, run.seed))
+            check_finite(asked, name="queries")
+        shown = rows.read(np.sort(ids))
+        if not len(asked):
+            return model
         k = min(_NEAREST, len(shown))
-        true = nearest(product(asked, shown.T, run.n_threads), k)
-        bits, values = (product(product(part, model.inner, 1), model.outer, run.n_threads) for part in (shown, asked))
-        signs = np.where(bits > model.biases, np.float32(1), np.float32(-1))
-        best, most = model.biases, -1.0
-        for thresholds in (model.biases, np.zeros_like(model.biases), values.mean(axis=0)):
-            share = 0.0
-            for form in (values - thresholds, np.where(values > thresholds, np.float32(1), np.float32(-1))):
-                ids = nearest(product(form, signs.T, run.n_threads), k)
-                share += float(np.mean((ids[:, :, None] == true[:, None, :]).any(axis=2)))
-            if share > most:
-                best, most = thresholds, share
+        true = nearest(_similarities(asked, shown, by_distance=queries is None, n_threads=run.n_threads), k)
+        margins, values = (
+            product(product(part, model.inner, 1), model.outer, run.n_threads) for part in (shown, asked)
+        )
+        places = rng.permutation(np.linspace(-1, 1, 2 * len(deviations) + 1)[1::2]) * deviations
+        best, most = model, -1.0
+        for spread in _SPREADS:
+            biases = (model.biases + spread * places).astype(np.float32)
+            signs = np.where(margins > biases, np.float32(1), np.float32(-1))
+            others = () if queries is None else (np.zeros_like(biases), values.mean(axis=0))
+            for query_biases in (biases, *others):
+                share = 0.0
+                for form in (values - query_biases, np.where(values > query_biases, np.float32(1), np.float32(-1))):
+                    ids = nearest(product(form, signs.T, run.n_threads), k)
+                    share += float(np.mean((ids[:, :, None] == true[:, None, :]).any(axis=2)))
+                if share > most:
+                    best, most = replace(model, biases=biases, query_biases=query_biases), share
         return best
 
 
@@ -116,6 +141,16 @@ def box_edges(n_bits: int) -> Floats:
     for stop in reversed(sizes):
         edges[:stop] = (n_bits / stop) ** _SLOPE
     return np.asarray(edges / np.sqrt(np.mean(edges**2)), np.float32)
+
+
+def _similarities(asked: Floats, shown: Floats, *, by_distance: bool, n_threads: int) -> Floats:
+    """Inner products, or minus half the squared distances; without what depends on the first alone."""
+    means = shown.mean(axis=0, dtype=np.float64)
+    centred = np.subtract(shown, means, dtype=np.float32)
+    if not by_distance:
+        return product(asked, centred.T, n_threads)
+    similarities = product(np.subtract(asked, means, dtype=np.float32), centred.T, n_threads)
+    return similarities - np.einsum("ij,ij->i", centred, centred) / 2
 
 
 def nearest(similarities: Floats, k: int) -> Ids:

@@ -1,0 +1,181 @@
+"""How many of the floats' ten nearest neighbours do codes find, next to other codes of as many bytes?
+
+    python -m benchmarks.fidelity caltech_vlad.npy --bits 500,2000,4000
+
+Vectors are split into 1,000 queries, at most a quarter, and a gallery, which every method is fitted on. Recorded is the
+share of the ten nearest (Euclidean) among the first 10 and the first 100 found. The second is also what is among the
+first 10 after re-ranking the first 100 by the floats, for these put every true neighbour that is there in front.
+Hamming search compares bits with bits, asymmetric search floats of the query with codes.
+
+Lengths are D/64, D/16 and D/8 unless given. ITQ, PCA+PQ and OPQ start from the same principal components, at most
+1,024, the latter two from 4 for a byte. RaBitQ's two floats per code count as bytes. A peer that would take many minutes
+is cut short or left out: ITQ has 50 rounds up to 512 bits, 10 above, and is left out above 1,024; PQ has 10 rounds
+of k-means; OPQ is left out above 160 bytes.
+Results of several runs are collected in one file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.common import RESULTS
+from projbank import HammingIndex, ProjectionBank
+from projbank.bits import pack
+from projbank.evaluate.data import draw_split
+from projbank.evaluate.results import stamp
+from projbank.learn.components import streamed_components
+from projbank.learn.rotation import learn_rotation
+from projbank.methods import METHODS
+from projbank.metrics import neighbor_recall
+from projbank.rows.files import open_vectors
+from projbank.rows.source import as_rows
+
+MOST_QUERIES, NEAREST, SHOWN = 1000, 10, 100
+FEW_BITS, MOST_BITS = 512, 1024
+"""ITQ: bits up to which it has all its rounds, and up to which it is measured; and components at most."""
+PQ_ROUNDS = 10
+MOST_BYTES = 160
+"""OPQ is measured up to so many."""
+PER_BYTE = 4
+"""Components for a byte of PQ after PCA."""
+
+Floats = NDArray[np.float32]
+Ids = NDArray[np.int64]
+
+
+class Task(NamedTuple):
+    """Rows to be found by queries, coordinates of both by principal components, and true neighbours."""
+
+    gallery: Floats
+    queries: Floats
+    coordinates: Floats
+    asked: Floats
+    true: Ids
+
+
+Found = Iterator[tuple[str, Ids]]
+"""For each kind of search its name and what it returns."""
+
+
+def bits_found(codes: NDArray[np.uint8], values: Floats) -> Found:
+    """Search packed codes with the bits of queries, and with their floats."""
+    index = HammingIndex(codes, n_bits=values.shape[1])
+    yield "hamming", index.search(pack(values > 0), SHOWN)[1]
+    yield "asymmetric", index.search(values, SHOWN)[1]
+
+
+def distances(task: Task, n_bits: int) -> Found:
+    bank = ProjectionBank(n_bits, preserve="distances").fit(task.gallery)
+    return bits_found(bank.transform(task.gallery), bank.query_values(task.queries))
+
+
+def lsh(task: Task, n_bits: int) -> Found:
+    method = METHODS["lsh"](n_bits).fit(task.gallery)
+    return bits_found(method.transform(task.gallery), method.decision_function(task.queries))
+
+
+def itq(task: Task, n_bits: int) -> Found:
+    k = min(n_bits, task.coordinates.shape[1])
+    leading, rounds = np.ascontiguousarray(task.coordinates[:, :k]), 50 if n_bits <= FEW_BITS else 10
+    rotation, _ = learn_rotation(leading, n_bits, rounds, np.random.default_rng(0))
+    return bits_found(pack(leading @ rotation > 0), task.asked[:, :k] @ rotation)
+
+
+def pq(task: Task, n_bits: int) -> Found:
+    return adc_found(METHODS["pq"](8 * -(-n_bits // 8), max_iter=PQ_ROUNDS), task.gallery, task.queries)
+
+
+def pca_pq(task: Task, n_bits: int) -> Found:
+    n_bytes = -(-n_bits // 8)
+    k = min(PER_BYTE * n_bytes, task.coordinates.shape[1])
+    return adc_found(METHODS["pq"](8 * n_bytes, max_iter=PQ_ROUNDS), task.coordinates[:, :k], task.asked[:, :k])
+
+
+def opq(task: Task, n_bits: int) -> Found:
+    n_bytes = -(-n_bits // 8)
+    k = min(PER_BYTE * n_bytes, task.coordinates.shape[1])
+    parts = [np.ascontiguousarray(part[:, :k]) for part in (task.coordinates, task.asked)]
+    turn = faiss.OPQMatrix(k, n_bytes)
+    turn.niter = 20
+    turn.train(parts[0])
+    return adc_found(METHODS["pq"](8 * n_bytes, max_iter=PQ_ROUNDS), *(turn.apply(part) for part in parts))
+
+
+def rabitq(task: Task, n_bits: int) -> Found:
+    return adc_found(METHODS["rabitq"](8 * -(-n_bits // 8) - 64), task.gallery, task.queries)
+
+
+def adc_found(method: Any, gallery: Floats, queries: Floats) -> Found:
+    """Search codes of rows, by the method's own estimate of distances."""
+    codes = method.fit(gallery).transform(gallery)
+    yield "asymmetric", method.search_codes(queries, codes, SHOWN)[1]
+
+
+METHODS_COMPARED: dict[str, Callable[[Task, int], Found]] = {
+    "distances": distances,
+    "LSH": lsh,
+    "ITQ": itq,
+    "PQ": pq,
+    "PCA+PQ": pca_pq,
+    "OPQ": opq,
+    "RaBitQ": rabitq,
+}
+
+
+def make_task(path: Path, with_components: bool) -> Task:
+    """Split the vectors, and find what methods share."""
+    rows = as_rows(open_vectors(path, None))
+    n_rows = rows.shape[0]
+    split = draw_split(n_rows, min(MOST_QUERIES, n_rows // 4), 2, 0)
+    gallery, queries = rows.read(split.gallery), rows.read(split.queries)
+    squares = np.einsum("ij,ij->i", gallery, gallery, dtype=np.float64)
+    true = np.argsort(squares - 2 * (queries @ gallery.T), axis=1, kind="stable")[:, :NEAREST]
+    coordinates = asked = np.empty((0, 0), np.float32)
+    if with_components:
+        found = streamed_components(as_rows(gallery), min(MOST_BITS, *gallery.shape), 2)
+        offsets = found.means.astype(np.float32) @ found.directions
+        coordinates, asked = (part @ found.directions - offsets for part in (gallery, queries))
+    return Task(gallery, queries, coordinates, asked, true)
+
+
+def is_measured(name: str, n_bits: int) -> bool:
+    """Whether a method can be had in a few minutes."""
+    return n_bits <= {"ITQ": MOST_BITS, "OPQ": 8 * MOST_BYTES}.get(name, n_bits)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure how many of the floats' nearest neighbours codes find.")
+    parser.add_argument("vectors", type=Path, nargs="+", help=".npy or .npz; a data set is called like its file")
+    parser.add_argument("--bits", help="comma-separated; D/64, D/16 and D/8 unless given")
+    parser.add_argument("--methods", default=",".join(METHODS_COMPARED), help="comma-separated; others keep results")
+    parser.add_argument("--output", type=Path, default=RESULTS / "fidelity.json")
+    given = parser.parse_args()
+    names = given.methods.split(",")
+    for path in given.vectors:
+        width = open_vectors(path, None).shape[1]
+        lengths = [int(n) for n in given.bits.split(",")] if given.bits else [width // 64, width // 16, width // 8]
+        task = make_task(path, bool({"ITQ", "PCA+PQ", "OPQ"} & set(names)))
+        for n_bits in lengths:
+            for name in (name for name in names if is_measured(name, n_bits)):
+                start, cell = time.perf_counter(), {}
+                for kind, ids in METHODS_COMPARED[name](task, n_bits):
+                    cell[kind] = [round(neighbor_recall(ids[:, :k], task.true), 4) for k in (NEAREST, SHOWN)]
+                print(path.stem, n_bits, name, cell, f"{time.perf_counter() - start:.0f} s", flush=True)
+                whole = json.loads(given.output.read_text()) if given.output.exists() else {"sets": {}}
+                one = whole["sets"].setdefault(path.stem, {"dimensions": width, "gallery": len(task.gallery)})
+                one["queries"] = len(task.queries)
+                one.setdefault("recall of 10 among the first 10 and 100", {}).setdefault(str(n_bits), {})[name] = cell
+                given.output.write_text(json.dumps(stamp() | whole, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
