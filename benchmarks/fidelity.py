@@ -8,9 +8,9 @@ first 10 after re-ranking the first 100 by the floats, for these put every true 
 Hamming search compares bits with bits, asymmetric search floats of the query with codes.
 
 Lengths are D/64, D/16 and D/8 unless given. ITQ, PCA+PQ and OPQ start from the same principal components, at most
-1,024, the latter two from 4 for a byte. RaBitQ's two floats per code count as bytes. A peer that would take many minutes
-is cut short or left out: ITQ has 50 rounds up to 512 bits, 10 above, and is left out above 1,024; PQ has 10 rounds
-of k-means; OPQ is left out above 160 bytes.
+1,024, the latter two from 4 for a byte. RaBitQ's two floats per code count as bytes. A peer that would take many
+minutes is cut short or left out: ITQ has 50 rounds up to 512 bits, 10 above, and is left out above 1,024; PQ has 10
+rounds of k-means; OPQ is left out above 160 bytes.
 Results of several runs are collected in one file.
 """
 

@@ -115,3 +115,13 @@ def test_bad_input_is_one_line_and_exit_code_2(projbank, digits):
         assert message in error
     assert (digits / "b").read_bytes() == b"untouched"
     assert sorted(os.listdir(digits)) == before
+
+
+def test_codes_for_distances(projbank, digits):
+    assert projbank(*quick(digits, "-b", 40, "--preserve", "distances"))[0] == 0
+    bank = load(digits / "b")
+    assert (bank.preserve, bank.inner_.shape) == ("distances", (64, 40))
+    assert projbank("encode", digits / "b", digits / "x.npy", "-o", digits / "c.npy")[0] == 0
+    X = np.load(digits / "x.npy")
+    expected = ProjectionBank(40, preserve="distances").fit(X).transform(X)
+    np.testing.assert_array_equal(np.load(digits / "c.npy"), expected)

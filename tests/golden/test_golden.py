@@ -19,7 +19,7 @@ def test_codes_are_those_recorded_at_any_number_of_threads(name):
     estimator, X = cases()[name]
     code = digest(estimator, X, n_jobs=2)
     recorded = json.loads(RECORDED.read_text())
-    if machine() == recorded["machine"]:
+    if machine() == recorded["machine"] and name in recorded["codes"]:
         assert code == recorded["codes"][name]
-    else:  # other libraries round other digits: then threads are compared with each other
+    else:  # not recorded, or other libraries round other digits: then threads are compared with each other
         assert code == digest(estimator, X, n_jobs=1)

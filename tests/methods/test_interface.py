@@ -252,7 +252,7 @@ def test_bad_parameters_are_named(name):
     for n_bits in (0, -3, 1.5, "many"):
         with pytest.raises(ValueError, match=r"'n_bits' parameter of .* must be"):
             build(name, n_bits).fit(vectors())
-    if name not in ("lsh", "rr", "itq", "kmeans+itq", "sph", "pca", "mixed"):
+    if name not in ("lsh", "rr", "itq", "kmeans+itq", "sph", "pca", "mixed", "distances"):
         with pytest.raises(ValueError, match=r"'n_bits' parameter of .* must be at most"):
             build(name, 10_000).fit(vectors())
     if "max_memory" in METHODS[name]().get_params():

@@ -35,6 +35,7 @@ _CLASSES = {
     "kbpb-rbf-equal": "EqualKBPB",
     "joint": "JointBank",
     "mixed": "MixedBank",
+    "distances": "DistanceBank",
     "sign-select": "SignSelect",
     "srht+sign": "SRHT",
     "rabitq": "RaBitQ",

@@ -27,6 +27,7 @@ def preset(name: str, base: type[ModelCoder], doc: str, **defaults: Any) -> Any:
 
 
 MixedBank = preset("MixedBank", ProjectionBank, "The headed bank: a small head on a bank's sums.", solver="mixed")
+DistanceBank = preset("DistanceBank", ProjectionBank, "Codes for the nearest of the floats.", preserve="distances")
 JointBank = preset("JointBank", ProjectionBank, "The joint bank: all weights learnt together.", solver="joint")
 BPB = preset("BPB", ProjectionBank, "The paper's bank: k-means groups and max-margin weights.", solver="paper")
 EqualBPB = preset(

@@ -29,7 +29,7 @@ _MODULES = {
     "features.net": "ConvMaps",
     "features.coder": "MediaCoder",
     "text.encoding": "FixedDimensionalEncoding",
-    "methods.banks": "BPB EqualBPB EqualKBPB JointBank MixedBank PolynomialKBPB RadialKBPB RandomBPB",
+    "methods.banks": "BPB DistanceBank EqualBPB EqualKBPB JointBank MixedBank PolynomialKBPB RadialKBPB RandomBPB",
     "methods.bpbc": "BPBC",
     "methods.cbe": "CBE RandomCBE",
     "methods.components": "PCA SpectralHashing",
