@@ -23,11 +23,12 @@ from projbank.learn.renewal import Kept, keep_comparable, start_model
 from projbank.learn.run import Run
 from projbank.models.file import ModelFile
 from projbank.models.model import Model
-from projbank.models.reference import Reference, left_over
+from projbank.models.reference import Reference, left_over, looked_at
 from projbank.params import Check, auto, check_choice, check_int, check_labels, reject, whole
 from projbank.place import Place
 from projbank.progress import say
 from projbank.rows.source import RowSource, as_rows
+from projbank.rows.spool import SpooledRows
 from projbank.threads import thread_count
 
 INITS = ("leading", "equal", "random")
@@ -273,9 +274,12 @@ class ModelCoder(RowCoder):
         keep_codes: bool = False,
         set_aside: int = 0,
     ) -> None:
-        everything, learnt = rows, left_over(rows, set_aside, seed)
-        rows = rows.chosen(learnt) if set_aside else rows
         learner, run = self._place.learner_class().of(self.get_params(deep=False)), self._run(seed)
+        learnt = left_over(rows, set_aside, seed)
+        used = np.delete(learnt, learner.undrawn(rows.chosen(learnt) if set_aside else rows, run))
+        if rows.in_chunks and (rows.is_lazy or len(used) < rows.shape[0]):
+            rows = SpooledRows(rows, np.union1d(used, looked_at(rows.shape[0], used)), self.verbose)
+        everything, rows = rows, rows.chosen(learnt) if set_aside else rows
         if y is not None and learner.takes_labels:
             run = replace(run, labels=check_labels(self, y, everything.shape[0])[learnt])
         if queries is not None and learner.takes_queries:
@@ -290,8 +294,7 @@ class ModelCoder(RowCoder):
                 model, self.kept_ = keep_comparable(rows, old, model, run)
                 self.comparable_ = (start.identity(), *getattr(start, "comparable_", ()))
             self._adopt(model)
-        learnt = np.delete(learnt, learner.undrawn(rows, run))
-        self.reference_ = Reference.beside(self, everything, learnt)
+        self.reference_ = Reference.beside(self, everything, used)
         if len(self.loss_curve_):
             say(f"loss: {_sample(self.loss_curve_)}", self.verbose)
 

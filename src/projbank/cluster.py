@@ -28,6 +28,8 @@ from projbank.rows.views import ChosenRows, ColumnRange, LogCounts, RowRange
 
 _TASK_BYTES = 64 << 20
 """Bytes of float32 rows that a task reads."""
+_TASKS = 16
+"""Tasks for each worker between two writes of codes."""
 _PATIENCE = 5.0
 """Seconds between two looks at whether the workers can go on."""
 _NO_WORKERS = 12
@@ -48,12 +50,15 @@ class Opener:
     log_counts: bool = False
     ids: bytes | None = None
     """Rows that are meant, int64, where not all are."""
+    part: tuple[int, int] | None = None
+    """Consecutive rows of these that are meant."""
 
     def __call__(self) -> RowSource:
         """Open the vectors."""
         rows = as_rows(open_vectors(self.path, self.dataset, self.place))
         rows = LogCounts(rows) if self.log_counts else rows
-        return rows if self.ids is None else ChosenRows(rows, np.frombuffer(self.ids, np.int64))
+        rows = rows if self.ids is None else ChosenRows(rows, np.frombuffer(self.ids, np.int64))
+        return rows if self.part is None else RowRange(rows, *self.part)
 
 
 class ClusterRows(RowSource):
@@ -73,9 +78,11 @@ class ClusterRows(RowSource):
         self._client = client
         self._rows = _opened(self._opener)
         self.shape, self.dtype, self.made_by = self._rows.shape, self._rows.dtype, self._rows.made_by
+        self.first, self.in_chunks = self._rows.first, self._rows.in_chunks
+        self.part_bytes = _TASKS * _TASK_BYTES * _n_workers(client)
 
     def bounds(self, budget: int = BLOCK_BYTES) -> list[tuple[int, int]]:
-        return self._rows.bounds(_TASK_BYTES)
+        return self._rows.bounds(max(budget, _TASK_BYTES))
 
     def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
         return self._rows.block(start, stop, columns)
@@ -83,10 +90,15 @@ class ClusterRows(RowSource):
     def take(self, ids: NDArray[np.integer], out: Floats, n_threads: int = 1) -> None:
         self._rows.take(ids, out, n_threads)
 
+    def part(self, start: int, stop: int) -> RowSource:
+        first = self._opener.part[0] if self._opener.part else 0
+        return ClusterRows(replace(self._opener, part=(first + start, first + stop)), self._client)
+
     def chosen(self, ids: NDArray[np.int64]) -> RowSource:
+        ids = np.asarray(ids, np.int64) + (self._opener.part[0] if self._opener.part else 0)
         if self._opener.ids is not None:
             ids = np.frombuffer(self._opener.ids, np.int64)[ids]
-        return ClusterRows(replace(self._opener, ids=np.asarray(ids, np.int64).tobytes()), self._client)
+        return ClusterRows(replace(self._opener, ids=ids.tobytes(), part=None), self._client)
 
     def statistics(self, name: str = "X") -> Statistics:
         """Statistics of the columns; each task measures some of them, so that sums are those of one process."""

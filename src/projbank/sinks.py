@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.files import atomic_path, check_output, input_file
+from projbank.files import DiskFullError, atomic_path, check_output, input_file
 from projbank.locks import locked
 from projbank.npyfile import add_note, create_npy
 
@@ -34,16 +34,45 @@ class Output(NamedTuple):
     """`kind`, `made_by` and `n_bits`."""
     inputs: tuple[Path, ...] = ()
     force: bool = False
+    asked: str = ""
+    """What is read of the inputs, where that may differ."""
 
 
 @contextlib.contextmanager
-def npy_sink(output: Output) -> Iterator[NDArray[Any]]:
-    """Give the memory-mapped array of a new `.npy` file."""
-    with _file(output, output.note["kind"]) as temporary:
-        out = create_npy(temporary, output.shape, output.dtype)
-        yield out
-        del out
-        add_note(temporary, **output.note)
+def npy_sink(output: Output) -> Iterator[tuple[Write, int]]:
+    """Write codes to a `.npy` file; also gives the number of rows that a run wrote which was cut off.
+
+    Until the file is whole, it is in `<output>.partial`: the same job goes on there, another or an error discards it.
+    """
+    check_output(output.path, kind=output.note["kind"], inputs=output.inputs, force=output.force)
+    target = Path(os.path.realpath(output.path))
+    partial = target.with_name(target.name + ".partial")
+    codes, journal = partial / "codes.npy", partial / "rows.json"
+    with _made(partial, output), locked(partial / "lock", f"{output.path}: another run is writing it."):
+        try:
+            job = [output.note, output.shape, str(output.dtype), output.asked, *map(_stamp, output.inputs)]
+            n_done = _rows_done(journal, codes, json.dumps(job))
+            if not n_done:
+                create_npy(codes, output.shape, output.dtype)
+            with open(codes, "r+b") as file:
+                origin = file.seek(0, os.SEEK_END) - output.dtype.itemsize * output.shape[0] * output.shape[1]
+
+                def write(start: int, rows: NDArray[Any]) -> None:
+                    file.seek(origin + output.dtype.itemsize * start * output.shape[1])
+                    file.write(np.ascontiguousarray(rows).data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                    with atomic_path(journal) as temporary:
+                        temporary.write_text(json.dumps({"job": json.dumps(job), "rows": start + len(rows)}))
+
+                yield write, n_done
+            add_note(codes, **output.note)
+            with _file(output, output.note["kind"]) as temporary:
+                os.replace(codes, temporary)
+        except Exception:
+            shutil.rmtree(partial)
+            raise
+        shutil.rmtree(partial)
 
 
 @contextlib.contextmanager
@@ -124,6 +153,40 @@ def cells_sink(output: Output, source: Path, obsm: str) -> Iterator[Write]:
 def _file(output: Output, kind: str, size: int = 0) -> Iterator[Path]:
     with atomic_path(output.path, kind=kind, inputs=output.inputs, size=size, force=output.force) as temporary:
         yield temporary
+
+
+@contextlib.contextmanager
+def _made(partial: Path, output: Output) -> Iterator[None]:
+    """Make the folder of a file under way; say which output can't be written where there is no right or room."""
+    try:
+        partial.mkdir(exist_ok=True)
+    except OSError as error:
+        raise type(error)(f"cannot write {output.path}: {error.strerror or error}") from error
+    try:
+        yield
+    except DiskFullError as error:
+        raise OSError(error.errno, str(error).replace(f"{partial}/codes.npy", str(output.path))) from error
+
+
+def _stamp(path: Path) -> list[Any]:
+    """What shows that an input has changed: its name, length and time; of a folder those of its files."""
+    files = [path, *(file for file in path.rglob("*"))] if path.is_dir() else [path]
+    found = [file.stat() for file in files]
+    return [
+        os.path.realpath(path),
+        len(found),
+        sum(one.st_size for one in found),
+        max(one.st_mtime_ns for one in found),
+    ]
+
+
+def _rows_done(journal: Path, codes: Path, job: str) -> int:
+    """Rows that an earlier run of the same job wrote."""
+    try:
+        found = json.loads(journal.read_text())
+    except (OSError, ValueError):
+        return 0
+    return int(found["rows"]) if found["job"] == job and codes.exists() else 0
 
 
 @contextlib.contextmanager

@@ -13,9 +13,6 @@ from projbank.cli.media import OnError, Unreadable, code_media
 from projbank.cli.outputs import Force
 from projbank.cli.vectors import Cluster, Dataset, FromObsm, Layer, Normalize, Reading
 
-_PART_BYTES = 256 << 20
-"""Bytes of float32 vectors between two writes to a file or store that is not mapped into memory."""
-
 
 def encode(
     bank: Annotated[Path, typer.Argument(help="Model file of a bank, or of any method of projbank.methods.")],
@@ -49,8 +46,8 @@ def encode(
 ) -> None:
     """Code a file of vectors; the file is read in blocks, so it may be larger than memory.
 
-    Pictures and videos are described and coded one by one; beside the codes stand the names of the files, and a run
-    that was cut off goes on when the same command is given again.
+    Pictures and videos are described and coded one by one; beside the codes stand the names of the files. Where codes
+    go to a .npy file, a run that was cut off goes on when the same command is given again.
     """
     import numpy as np
 
@@ -87,7 +84,7 @@ def encode(
     note |= {} if kind == "vectors" else {"n_bits": model.n_bits_}
     if getattr(model, "comparable_", ()):
         note["comparable"] = list(model.comparable_)
-    made = Output(output, (X.shape[0], width), dtype, note, (bank, vectors), force)
+    made = Output(output, (X.shape[0], width), dtype, note, (bank, vectors), force, str(reading))
     model.set_params(n_jobs=jobs, verbose=verbosity(quiet, verbose))
     try:
         with ExitStack() as stack:
@@ -97,7 +94,8 @@ def encode(
                 X = reading.on_cluster(vectors, stack.enter_context(dask.cluster(cluster)))
             _write(model, X, made, vectors, obsm, id_column, margins)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"interrupted; {output} was not written") from None
+        again = "; the same command goes on from there" if output.suffix.lower() == ".npy" else ""
+        raise KeyboardInterrupt(f"interrupted; {output} was not written{again}") from None
     what = f"margins of {model.n_bits_} bits" if margins else "codes"
     print(f"{output}: {X.shape[0]} {what}, {width * dtype.itemsize} bytes each")
 
@@ -105,17 +103,12 @@ def encode(
 def _write(
     model: Any, X: Any, made: Any, vectors: Path, obsm: str | None, id_column: str | None, margins: bool
 ) -> None:
-    """Code rows part by part; a `.npy` file is mapped into memory and coded in one go."""
-    from projbank.progress import progress
+    """Code rows part by part."""
+    from projbank.progress import progress, say
     from projbank.rows.source import as_rows
-    from projbank.rows.views import RowRange
     from projbank.sinks import cells_sink, npy_sink, parquet_sink, zarr_sink
 
-    style = made.path.suffix.lower()
-    if style not in (".parquet", ".zarr", ".h5ad"):
-        with npy_sink(made) as out:
-            model.write(X, out)
-        return
+    style, n_done = made.path.suffix.lower(), 0
     with ExitStack() as stack:
         if style == ".parquet":
             from projbank.rows.parquet import read_column
@@ -124,15 +117,21 @@ def _write(
             write = stack.enter_context(parquet_sink(made, ids, id_column or "id"))
         elif style == ".zarr":
             write = stack.enter_context(zarr_sink(made, None if obsm is None else vectors, obsm))
-        else:
+        elif style == ".h5ad":
             write = stack.enter_context(cells_sink(made, vectors, str(obsm)))
+        else:
+            write, n_done = stack.enter_context(npy_sink(made))
         rows, verbose = as_rows(X), model.verbose
+        say(f"resuming: {n_done} of {rows.shape[0]} rows are done", n_done)
         model.set_params(verbose=0)
         advance = stack.enter_context(progress("coding", rows.shape[0], verbose))
-        for start, stop in rows.bounds(_PART_BYTES):
-            part = RowRange(rows, start, stop)
-            write(start, model.decision_function(part) if margins else model.transform(part))
-            advance(stop - start)
+        advance(n_done)
+        for start, stop in rows.bounds(rows.part_bytes):
+            if stop > n_done:
+                start = max(start, n_done)
+                part = rows.part(start, stop)
+                write(start, model.decision_function(part) if margins else model.transform(part))
+                advance(stop - start)
 
 
 def _check_style(vectors: Path, output: Path, obsm: str | None, id_column: str | None) -> None:

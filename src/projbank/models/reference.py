@@ -43,7 +43,7 @@ class Reference:
     def of(cls, bank: Any, rows: RowSource, ids: NDArray[np.int64]) -> Self:
         """Look at the rows of the given ascending ids, some of them where they are many; groups are drawn by chance."""
         rng = np.random.default_rng(len(ids))
-        ids = np.sort(rng.permutation(ids)[:MOST])
+        ids = _some(rng, ids, MOST)
         recall = np.full(len(ids), np.nan, np.float32)
         n_bits = int(bank.n_bits_)
         codes, certainty = np.empty((len(ids), code_bytes(n_bits)), np.uint8), np.empty(len(ids), np.float32)
@@ -63,8 +63,7 @@ class Reference:
     def beside(cls, bank: Any, rows: RowSource, learnt: NDArray[np.int64]) -> Self:
         """Look at the rows that are not among the ascending ids of those that a bank was learnt from."""
         found = cls.of(bank, rows, np.setdiff1d(np.arange(rows.shape[0]), learnt))
-        some = np.sort(np.random.default_rng(len(learnt)).permutation(learnt)[:_REMEMBERED])
-        return replace(found, learnt=keys(rows, some))
+        return replace(found, learnt=keys(rows, _some(np.random.default_rng(len(learnt)), learnt, _REMEMBERED)))
 
     @classmethod
     def of_arrays(cls, codes: NDArray[Any], values: NDArray[Any], learnt: NDArray[Any], n_bits: int) -> Self:
@@ -87,6 +86,12 @@ class Reference:
         return len(self.codes)
 
 
+def looked_at(n_rows: int, learnt: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Ascending ids of the rows that `Reference.beside` reads beside those learnt from."""
+    others = np.setdiff1d(np.arange(n_rows), learnt)
+    return _some(np.random.default_rng(len(others)), others, MOST)
+
+
 def left_over(rows: RowSource, set_aside: int, seed: int) -> NDArray[np.int64]:
     """Ascending ids of the rows to learn from, where some are set aside."""
     if set_aside > rows.shape[0] - 2:
@@ -98,6 +103,10 @@ def left_over(rows: RowSource, set_aside: int, seed: int) -> NDArray[np.int64]:
 def keys(rows: RowSource, ids: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Checksums of the rows of the given ascending ids."""
     return np.array([int(checksum(rows.read(ids[i : i + 1])), 16) for i in range(len(ids))], np.uint64)
+
+
+def _some(rng: np.random.Generator, ids: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    return np.sort(rng.permutation(ids)[:most])
 
 
 def _recall(vectors: Floats, codes: NDArray[np.uint8], n_bits: int) -> Floats:

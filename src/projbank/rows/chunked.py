@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from projbank.rows.source import BLOCK_BYTES, Floats, RowSource
 
+_TALLEST = 8
+"""Blocks, of the bytes asked for, up to which a chunk is read whole."""
+
 
 class ChunkedRows(RowSource):
     """Rows that stand in chunks; a kind of storage implements `block`, and `_pick` where it can do better.
@@ -19,12 +22,17 @@ class ChunkedRows(RowSource):
     edges : (n_chunks + 1,) ascending ints from 0 to n: where chunks begin and end
     """
 
+    in_chunks = True
+
     def __init__(self, shape: tuple[int, ...], edges: NDArray[np.integer]) -> None:
         self.shape = check_shape(shape, type(self).__name__)
         self._edges = np.unique(np.asarray(edges, np.int64))
 
     def bounds(self, budget: int = BLOCK_BYTES) -> list[tuple[int, int]]:
-        """(start, stop) of blocks of whole chunks, each of at most `budget` bytes unless one chunk is larger."""
+        """(start, stop) of blocks of whole chunks, each of at most `budget` bytes, or one chunk where it is larger.
+
+        Chunks that are much larger are cut, for memory is dearer than to read them several times.
+        """
         most = max(1, budget // (4 * max(1, self.shape[1])))
         found, start = [], 0
         while start < self.shape[0]:
@@ -32,6 +40,8 @@ class ChunkedRows(RowSource):
             stop = int(self._edges[place])
             if stop <= start:
                 stop = int(self._edges[place + 1])
+                if stop - start > _TALLEST * most:
+                    stop = start + most
             found.append((start, stop))
             start = stop
         return found
@@ -49,7 +59,12 @@ class ChunkedRows(RowSource):
 
     def _pick(self, ids: NDArray[np.int64]) -> Floats:
         """Rows of ascending ids of one chunk."""
-        return self.block(int(ids[0]), int(ids[-1]) + 1)[ids - ids[0]]
+        out = np.empty((len(ids), self.shape[1]), np.float32)
+        most = _TALLEST * max(1, BLOCK_BYTES // (4 * max(1, self.shape[1])))
+        for window in np.split(ids, np.flatnonzero(np.diff((ids - ids[0]) // most)) + 1):
+            places = slice(*np.searchsorted(ids, [window[0], window[-1] + 1]))
+            out[places] = self.block(int(window[0]), int(window[-1]) + 1)[window - window[0]]
+        return out
 
 
 def chunk_edges(n_rows: int, rows_per_chunk: int) -> NDArray[np.int64]:

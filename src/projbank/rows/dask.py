@@ -12,6 +12,9 @@ from numpy.typing import DTypeLike, NDArray
 from projbank.rows.chunked import ChunkedRows, check_shape
 from projbank.rows.source import ALL, ArrayRows, Floats, RowSource, as_floats
 
+_TAKEN_BYTES = 256 << 20
+"""Bytes of chunks that rows are taken from at a time."""
+
 
 class DaskRows(ChunkedRows):
     """Rows of a Dask array, whose blocks may be dense or scipy.sparse; they are computed as they are read."""
@@ -41,8 +44,12 @@ class DaskRows(ChunkedRows):
             name=f"projbank-{token}-{whole.name}",
         )
 
-    def _pick(self, ids: NDArray[np.int64]) -> Floats:
-        return _dense(self._array[ids].compute())
+    def take(self, ids: NDArray[np.integer], out: Floats, n_threads: int = 1) -> None:
+        wanted = np.asarray(ids, np.int64)
+        for start, stop in self.bounds(_TAKEN_BYTES):  # chunks that are asked for together are computed side by side
+            first, last = np.searchsorted(wanted, [start, stop])
+            if first < last:
+                out[first:last] = _dense(self._array[wanted[first:last]].compute())
 
 
 def dask_rows(X: Any) -> RowSource:

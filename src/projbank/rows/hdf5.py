@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from projbank.integrity import told
 from projbank.rows.anndata import sparse_kind
 from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open_matrix
-from projbank.rows.source import ALL, Floats, RowSource, as_floats
+from projbank.rows.chunked import ChunkedRows, check_shape, chunk_edges
+from projbank.rows.source import ALL, BLOCK_BYTES, Floats, RowSource, as_floats
 from projbank.threads import split_rows
 
 _HEAP = b"GCOL\1\0\0\0"
@@ -21,19 +22,28 @@ _LOOKED_AT = 64 << 20
 """Bytes in which heaps are looked at; those of attributes stand near the beginning."""
 
 
-class Hdf5Rows(RowSource):
-    """Rows of an h5py data set, which is never turned into an array."""
+class Hdf5Rows(ChunkedRows):
+    """Rows of an h5py data set, which is never turned into an array; one in chunks is read chunk by chunk."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
         self._name = str(dataset.file.filename)
-        self.shape = dataset.shape
+        self.in_chunks = dataset.chunks is not None
+        n_rows, _ = check_shape(dataset.shape, "an HDF5 data set")
+        super().__init__(dataset.shape, chunk_edges(n_rows, dataset.chunks[0] if self.in_chunks else max(1, n_rows)))
+        self.dtype = dataset.dtype
+
+    def bounds(self, budget: int = BLOCK_BYTES) -> list[tuple[int, int]]:
+        return (ChunkedRows if self.in_chunks else RowSource).bounds(self, budget)
 
     def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
         with told(self._name, "HDF5 file"):
             return as_floats(self._dataset[start:stop, columns])
 
     def take(self, ids: NDArray[np.integer], out: Floats, n_threads: int = 1) -> None:
+        if self.in_chunks:
+            super().take(ids, out, n_threads)
+            return
         for start, stop in split_rows(len(ids), 8):
             with np.errstate(over="ignore"), told(self._name, "HDF5 file"):
                 out[start:stop] = self._dataset[ids[start:stop]]

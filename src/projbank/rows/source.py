@@ -68,6 +68,10 @@ class RowSource(ABC):
     """Identity of what made these rows, or of their columns, if that is known."""
     first: int = 0
     """Number of the first row, where these are some rows out of more."""
+    part_bytes: int = 256 << 20
+    """Bytes of float32 rows between two writes of their codes."""
+    in_chunks: bool = False
+    """Whether to read a row is to read a whole chunk of rows: then rows had better be read in one pass."""
     is_lazy: bool = False
     """Whether these rows are an array that is computed when it is asked for; then `lazily` makes such ones of codes."""
     _statistics: Statistics | None = None
@@ -107,6 +111,12 @@ class RowSource(ABC):
         if n >= n_rows:
             return np.arange(n_rows)
         return np.sort(np.random.default_rng(seed).choice(n_rows, n, replace=False))
+
+    def part(self, start: int, stop: int) -> RowSource:
+        """Rows start:stop; what is wrong with one is told with its number among all."""
+        from projbank.rows.views import RowRange
+
+        return RowRange(self, start, stop)
 
     def chosen(self, ids: NDArray[np.int64]) -> RowSource:
         """Some of the rows, by their ascending ids."""
@@ -177,6 +187,9 @@ class ArrayRows(RowSource):
         self.shape = array.shape
         self.first = first
 
+    def part(self, start: int, stop: int) -> RowSource:
+        return ArrayRows(self.array[start:stop], self.first + start)
+
     def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
         return as_floats(self.array[start:stop, columns])
 
@@ -185,12 +198,14 @@ class ArrayRows(RowSource):
 
             def take(start: int, stop: int) -> None:  # mode "clip" writes straight to `out`
                 np.take(self.array, ids[start:stop], axis=0, out=out[start:stop], mode="clip")
+                release_pages(self.array)  # also pages that were mapped along with those of the rows
 
             run_each(take, split_rows(len(ids), 64), n_threads if out.size > _LARGE else 1)
             return
         for start, stop in split_rows(len(ids), 8):  # few at a time; rows of a file in the file's order
             with np.errstate(over="ignore"):
                 out[start:stop] = self.array[ids[start:stop]]
+            release_pages(self.array)
 
 
 class SparseRows(RowSource):

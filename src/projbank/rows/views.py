@@ -58,7 +58,7 @@ class LogCounts(RowSource):
     def __init__(self, counts: Any, target_sum: float = 1e4) -> None:
         self._rows = as_rows(counts)
         self._target_sum = target_sum
-        self.shape = self._rows.shape
+        self.shape, self.in_chunks = self._rows.shape, self._rows.in_chunks
         if self._rows.made_by is not None:
             self.made_by = f"log1p({target_sum:g}) of {self._rows.made_by}"
 
@@ -134,6 +134,7 @@ class StackedRows(RowSource):
                     f"{self._parts[0].shape[1]}."
                 )
         self._edges = np.cumsum([0, *(part.shape[0] for part in self._parts)]).tolist()
+        self.in_chunks = any(part.in_chunks for part in self._parts)
         self.shape = self._edges[-1], self._parts[0].shape[1]
 
     def bounds(self, budget: int = BLOCK_BYTES) -> list[tuple[int, int]]:

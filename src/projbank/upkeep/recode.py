@@ -161,8 +161,8 @@ def _recode_file(bank: Any, rows: RowSource, path: Path, work: Path, verbose: in
     codes, coded = collect(bank, rows, np.arange(len(old)), work, verbose)
     facts = {**(note or {}), "kind": "codes", "made_by": bank.identity(), "n_bits": int(bank.n_bits_)}
     facts |= {"comparable": list(getattr(bank, "comparable_", ())) or None, "checksum": None}
-    with npy_sink(Output(path, codes.shape, codes.dtype, facts, force=note is None)) as out:
-        out[:] = codes
+    with npy_sink(Output(path, codes.shape, codes.dtype, facts, force=note is None)) as (write, _):
+        write(0, codes)
     return coded, len(codes)
 
 
