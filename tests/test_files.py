@@ -1,3 +1,4 @@
+import ctypes
 import os
 import subprocess
 import sys
@@ -6,7 +7,7 @@ import numpy as np
 import pytest
 
 from projbank import HammingIndex, ProjectionBank, load
-from projbank.files import atomic_path, input_file
+from projbank.files import atomic_path, input_file, replace_folder
 from projbank.kinds import kind_of
 
 
@@ -197,3 +198,17 @@ def test_an_output_within_an_output(tmp_path):
             inner.write_bytes(b"new")
         assert os.listdir(tmp_path) == [temporary.name]
     assert (tmp_path / "out").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("can_swap", [True, False])
+def test_a_folder_takes_the_place_of_another(tmp_path, monkeypatch, can_swap):
+    if not can_swap:
+        monkeypatch.setattr(ctypes, "CDLL", lambda _: None)
+    new, old = tmp_path / ".store.part", tmp_path / "store"
+    for _ in range(2):  # with and without a folder that is replaced
+        new.mkdir()
+        (new / "a").write_text("new")
+        replace_folder(new, old)
+        assert [path.name for path in tmp_path.iterdir()] == ["store"]
+        assert [path.name for path in old.iterdir()] == ["a"]
+        (old / "a").rename(old / "b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import re
@@ -19,6 +20,8 @@ try:
 except ImportError:  # Windows: what a killed process left is not found
     fcntl = None  # type: ignore[assignment]
 
+_HERE, _EXCHANGE = -100, 2
+"""Linux: the current folder, and that two names are exchanged."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _open_outputs: dict[Path, Path] = {}
 """Target of each temporary file that is being written."""
@@ -162,6 +165,17 @@ def reserve(temporary: Path, size: int) -> None:
                 raise DiskFullError(target, size, reason) from error
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
                 raise
+
+
+def replace_folder(temporary: Path, target: Path) -> None:
+    """Put a folder in the place of another, which is removed; where the system can swap names, in one step."""
+    if target.exists():
+        swap = getattr(ctypes.CDLL(None), "renameat2", None) if os.name == "posix" else None
+        if swap is not None and not swap(_HERE, os.fsencode(temporary), _HERE, os.fsencode(target), _EXCHANGE):
+            shutil.rmtree(temporary)
+            return
+        shutil.rmtree(target)
+    os.replace(temporary, target)
 
 
 def _check_name(target: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.files import DiskFullError, atomic_path, check_output, input_file
+from projbank.files import DiskFullError, atomic_path, check_output, input_file, replace_folder
 from projbank.locks import locked
 from projbank.npyfile import add_note, create_npy
 
@@ -210,8 +210,7 @@ def _folder(output: Output) -> Iterator[Path]:
         try:
             temporary.mkdir()
             yield temporary
-            shutil.rmtree(target, ignore_errors=True)
-            os.replace(temporary, target)
+            replace_folder(temporary, target)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
             lock.unlink(missing_ok=True)

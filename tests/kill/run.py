@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import pickle
 import select
 import shutil
 import signal
@@ -32,16 +33,17 @@ class Kills:
             before, case = self.folder / f"before {scenario.name}", self.folder / "case"
             before.mkdir()
             _inside(before, lambda scenario=scenario, before=before: scenario.prepare(before))
-            shutil.copytree(before, case)
-            _inside(case, scenario.run)  # compiles, and loads what is loaded once
-            shutil.rmtree(case)
+            if not scenario.has_threads:
+                shutil.copytree(before, case)
+                _inside(case, scenario.run)  # compiles, and loads what is loaded once
+                shutil.rmtree(case)
             shutil.copytree(before, case)
             started = time.perf_counter()
             words = self._in_child(scenario, None)
             seconds = time.perf_counter() - started
             if words:
                 raise RuntimeError(f"{scenario.name} fails without being killed: {words}")
-            self.ready.append((scenario, before, scenario.view(before), scenario.view(case), seconds))
+            self.ready.append((scenario, before, _view(scenario, before), _view(scenario, case), seconds))
             shutil.rmtree(case)
 
     def run(self, number):
@@ -56,7 +58,7 @@ class Kills:
             wrong = _half_written(case, scenario, old, new) if killed == "killed" else killed
             wrong = wrong or _survivors(case)
             wrong = wrong or self._in_child(scenario, None)
-            wrong = wrong or _differences(scenario.view(case), new)
+            wrong = wrong or _differences(_view(scenario, case), new)
         finally:
             shutil.rmtree(case)
         return scenario.name, moment / seconds, wrong, killed == "killed"
@@ -109,6 +111,25 @@ def _work(run, case, writer):
         os._exit(0)
 
 
+def _view(scenario, folder):
+    """What a scenario says about a folder; in a child where engines start threads."""
+    if not scenario.has_threads:
+        return scenario.view(folder)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with open(writer, "wb") as pipe:
+                pickle.dump(scenario.view(folder), pipe)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        found = pipe.read()
+    os.waitpid(child, 0)
+    return pickle.loads(found)
+
+
 def _inside(folder, run):
     here = Path.cwd()
     os.chdir(folder)
@@ -122,7 +143,8 @@ def _inside(folder, run):
 def _half_written(case, scenario, old, new):
     """What is neither as before nor as it should become, among the files that users know of."""
     if scenario.is_good is not None:
-        return "" if scenario.is_good(case, old, new) else "what the kill left is no good state"
+        is_good = scenario.is_good(_view(scenario, case), old, new)
+        return "" if is_good else "what the kill left is no good state"
     found = files_in(case)
     for name in old.keys() | new.keys():
         if found.get(name) not in (old.get(name), new.get(name)):
