@@ -18,7 +18,7 @@ def test_demo_searches_images_and_draws_what_it_found(monkeypatch, capsys, tmp_p
     monkeypatch.setattr(demo, "digit_images", lambda: (images[few], labels[few]))
     monkeypatch.setattr(demo, "N_QUERIES", 40)
     monkeypatch.setattr(sys, "argv", ["projbank", "demo", "--bits", "64", "--picture", str(tmp_path / "found.png")])
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "80")
     main_code = 0
     try:
         main()
@@ -26,10 +26,12 @@ def test_demo_searches_images_and_draws_what_it_found(monkeypatch, capsys, tmp_p
         main_code = stop.code or 0
     out = capsys.readouterr().out
     assert main_code == 0
-    dimensions = re.search(r"Fisher vectors of (\d+) dimensions", out)
+    dimensions = re.search(r"make ([\d,]+) numbers", out)
     assert dimensions is not None
-    assert int(dimensions.group(1)) >= 10_000
-    scores = [float(score) for score in re.findall(r"(?:floats|bank|paper's) +│ \d+ +│ (\d\.\d+)", out)]
+    assert int(dimensions.group(1).replace(",", "")) >= 10_000
+    assert len(out.splitlines()) < 60
+    assert max(map(len, out.splitlines())) <= 80 + len(str(tmp_path))
+    scores = [float(score) for score in re.findall(r"(?:numbers|paper|default) +│ [\d,]+ +│ (\d\.\d+)", out)]
     assert len(scores) == 3
     assert min(scores) > 0.8  # a third of the gallery would be right by chance
     sheet = cv2.imread(str(tmp_path / "found.png"))

@@ -26,7 +26,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the split and of learning.")] = 0,
     jobs: Jobs = None,
 ) -> None:
-    """Describe images of digits by Fisher vectors, learn banks, search codes, and compare with the original vectors."""
+    """Search pictures of digits from pixels to codes, and see what codes lost: half a minute."""
     import numpy as np
     from rich.table import Table
     from sklearn.neighbors import NearestNeighbors
@@ -39,36 +39,47 @@ def demo(
     images, labels = digit_images()
     order = np.random.default_rng(seed).permutation(len(labels))
     queries, gallery = order[:N_QUERIES], order[N_QUERIES:]
+    print(f"{len(gallery):,} pictures of digits are searched, {len(queries)} ask. No labels are used for learning.\n")
+
     describe = DenseSIFT((4, 6, 8), smoothing=0, n_jobs=jobs)
     extractor = FeatureExtractor(describe, FisherVector(48, max_descriptors=60_000, random_state=seed, n_jobs=jobs))
     extractor, learning = _timed(lambda: extractor.fit(images[gallery]))
     vectors, encoding = _timed(lambda: extractor.transform(images))
-    print(
-        f"{len(gallery)} images of digits as gallery, {len(queries)} as queries: dense SIFT, Fisher vectors of "
-        f"{vectors.shape[1]} dimensions (codebook {learning:.1f} s, {1e3 * encoding / len(images):.1f} ms per image)"
-    )
+    n_bytes = 4 * vectors.shape[1]
+    print(f"1. Describe: dense SIFT and Fisher vectors make {vectors.shape[1]:,} numbers of each picture,")
+    print(f"   {n_bytes:,} bytes ({learning + encoding:.1f} s).")
 
-    table = Table("method", "bytes", "precision@50", "training s", "coding us", "search us")
+    table = Table("what is compared", "bytes", "right of 50", "us to code", "us to search")
 
-    def add(name: str, size: float, ids: Any, training: float, coding: float, search: float) -> None:
+    def add(name: str, size: float, ids: Any, coding: float | None, search: float) -> float:
         score = precision_at_k(ids, labels[gallery], labels[queries], N_RESULTS)
-        table.add_row(name, f"{size:g}", f"{score:.3f}", f"{training:.1f}", f"{coding:.1f}", f"{search:.0f}")
+        table.add_row(
+            name, f"{size:,.0f}", f"{score:.3f}", "-" if coding is None else f"{coding:.0f}", f"{search:,.0f}"
+        )
+        return score
 
+    print("2. Learn: a bank of the paper, then the default, a headed bank:", flush=True)
     exact = NearestNeighbors(n_neighbors=N_RESULTS, algorithm="brute").fit(vectors[gallery])
     by_floats, seconds = _timed(lambda: exact.kneighbors(vectors[queries], return_distance=False))
-    add("original floats", 4 * vectors.shape[1], by_floats, 0, 0, 1e6 * seconds / len(queries))
-    for name, solver in (("BPB, the paper's", "paper"), ("headed bank", "mixed")):
+    best = add("the numbers", n_bytes, by_floats, None, 1e6 * seconds / len(queries))
+    score = 0.0
+    for name, solver in (("codes of the paper", "paper"), ("codes by default", "mixed")):
         bank = ProjectionBank(bits, solver=solver, random_state=seed, n_jobs=jobs, verbose=verbosity(False, 0))
         bank, training = _timed(lambda bank=bank: bank.fit(vectors[gallery]))
+        print(f"   {name}, {bits} bits: {training:.1f} s", flush=True)
         bank.transform(vectors[:8])  # the first call compiles
         codes, coding = _timed(lambda bank=bank: bank.transform(vectors))
         index = HammingIndex(codes[gallery])
         index.search(codes[queries[:1]], k=N_RESULTS)
         (_, by_codes), search = _timed(lambda index=index, codes=codes: index.search(codes[queries], k=N_RESULTS))
-        add(name, bits / 8, by_codes, training, 1e6 * coding / len(codes), 1e6 * search / len(queries))
+        score = add(name, bits / 8, by_codes, 1e6 * coding / len(codes), 1e6 * search / len(queries))
+    print(f"3. Search: each of the {len(queries)} asks for {N_RESULTS} pictures. The share that shows its digit:\n")
     console().print(table)
     write_picture(picture, neighbour_sheet(images, labels, queries, gallery[by_floats], gallery[by_codes]))
-    print(f"{picture}: a query of each digit, its nearest images by floats and by codes of {bits} bits")
+    verdict = "more than" if score > best else "less than" if score < best else "as much as"
+    print(f"\nCodes of {bits // 8} bytes instead of {n_bytes:,} find {verdict} the numbers they were made of.")
+    print(f"What was found for a query of each digit: {picture}")
+    print("Next: `projbank album PHOTOS`, or `projbank fit VECTORS.npy -o bank.safetensors`.")
 
 
 def digit_images() -> tuple[Any, Any]:
