@@ -16,6 +16,58 @@ def main_of(name):
     return module.main
 
 
+def of_places(folder, n_rows=340, n_places=20):
+    """Vectors around some places, in `x.npy`, and their places in `y.npy`."""
+    rng = np.random.default_rng(0)
+    places = rng.integers(0, n_places, n_rows)
+    X = (rng.standard_normal((n_places, 500))[places] + 0.5 * rng.standard_normal((n_rows, 500))).astype(np.float32)
+    np.save(folder / "x.npy", X)
+    np.save(folder / "y.npy", places)
+    return [str(folder / "x.npy"), str(folder / "y.npy")]
+
+
+def test_own_vectors(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "found.png"
+    files = of_places(tmp_path, n_places=4)
+    main_of("own_vectors")([*files, "--bits", "64", "--queries", "40", "--picture", str(picture)])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:-2] for line in lines[1:3]] == [["floats"], ["64", "bits"]]
+    assert all(float(line.split()[-1]) > 0.9 for line in lines[1:3])
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_paper(tmp_path, capsys):
+    main_of("paper")([*of_places(tmp_path, n_places=4), "--methods", "lsh", "bpb"])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [line[0] for line in lines] == ["floats", "lsh", "bpb"]
+    assert lines[2][3:] == ["0.376", "0.385"]  # as the paper prints them
+    assert all(0.3 < float(value) <= 1 for line in lines for value in line[1:3])
+
+
+def test_photos(tmp_path, capsys):
+    import cv2
+
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for i in range(30):
+        noise = rng.integers(0, 255, (6, 6, 3), dtype=np.uint8)
+        cv2.imwrite(str(folder / f"{i:02}.jpg"), cv2.resize(noise, (160, 120), interpolation=cv2.INTER_CUBIC))
+    (folder / "copy.jpg").write_bytes((folder / "07.jpg").read_bytes())
+    picture = tmp_path / "found.png"
+    main_of("photos")([str(folder), "--like", str(folder / "04.jpg"), "-k", "5", "--picture", str(picture)])
+    out = capsys.readouterr().out.splitlines()
+    assert out[2].split() == ["1.000", "04.jpg"]
+    assert any(line.startswith("same: ") and "copy.jpg" in line and "07.jpg" in line for line in out)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", ["photos", "cells", "own_vectors", "dask_zarr", "paper"])
+def test_examples_are_short(name):
+    assert len((FOLDER / f"{name}.py").read_text().splitlines()) <= 60
+
+
 @pytest.mark.parametrize("kind", ["labels", "positions"])
 def test_descriptors(kind, tmp_path, capsys):
     rng = np.random.default_rng(0)
