@@ -1,4 +1,4 @@
-"""Draw queries per second against recall from the files of `benchmarks.search_recall`.
+"""Draw speed against recall from the files of `benchmarks.search_recall`.
 
 python -m benchmarks.search_plot
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from pathlib import Path
 
 import matplotlib as mpl
@@ -16,33 +17,58 @@ import matplotlib.pyplot as plt
 
 from benchmarks.common import RESULTS
 
+COLORS = {
+    "projbank": "#2a7fba",
+    "faiss-ivf": "#d1495b",
+    "faiss-hnsw": "#edae49",
+    "faiss-hash": "#8d6a9f",
+    "usearch": "#66a182",
+    "hnswlib": "#777777",
+}
+TICKS = (0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
+MOST = 0.9995
+"""Recall at the right end: what lies above is drawn there."""
+
+
+def place(recall: float) -> float:
+    """Recall as decimal digits of what is missed: as far from .9 to .99 as from .99 to .999."""
+    return -math.log10(1 - min(recall, MOST))
+
 
 def draw(paths: list[Path], output: Path) -> None:
-    figure, all_axes = plt.subplots(1, len(paths), figsize=(5 * len(paths), 4), layout="constrained", squeeze=False)
-    for path, axes in zip(paths, all_axes[0], strict=True):
+    columns = (len(paths) + 1) // 2
+    figure, grid = plt.subplots(2, columns, figsize=(4.6 * columns, 7.4), layout="constrained", squeeze=False)
+    handles = {}
+    for path, axes in zip(paths, grid.T.flat, strict=False):
         result = json.loads(path.read_text())
-        axes.set_prop_cycle(color=["#d1495b", "#66a182", "#edae49", "#8d6a9f", "#777777"])
         for method, found in result["methods"].items():
-            points = sorted((point["recall"], 1e3 / point["ms"]) for point in found["points"])
-            own = {"color": "#2a7fba", "linewidth": 2.5} if method == "projbank" else {"linewidth": 1.2}
-            axes.plot(*zip(*points, strict=True), marker="o", markersize=4, label=method, **own)
-        exact = 1e3 / result["methods"]["projbank"]["exact scan [ms]"]
-        axes.axhline(exact, color="#888888", linestyle=":", label="projbank, exact scan")
-        axes.set(
-            yscale="log", xlim=(0.2, 1.02), xlabel="recall of the 10 nearest", ylabel="queries per second, one thread"
-        )
-        axes.set_title(f"{path.stem.removeprefix('search_recall_')}: {result['codes']:,} codes")
+            points = sorted((place(one["recall"]), one["times faster than the exact scan"]) for one in found["points"])
+            own = {"linewidth": 2.8, "zorder": 3} if method == "projbank" else {"linewidth": 1.3}
+            (handles[method],) = axes.plot(*zip(*points, strict=True), "o-", markersize=4, color=COLORS[method], **own)
+        axes.axhline(1, color="#888888", linestyle=":")
+        axes.set(yscale="log", xlim=(0, place(MOST) + 0.05), ylim=(0.4, 400))
+        axes.set_xticks([place(tick) for tick in TICKS], [f"{tick:g}" for tick in TICKS], fontsize=8)
+        axes.set_yticks([1, 10, 100], ["1", "10", "100"])
+        name = path.stem.removeprefix("search_recall_").rpartition("-")[0] if "100k" in path.stem else path.stem
+        name = name.removeprefix("search_recall_").rpartition("-")[0]
+        axes.set_title(f"{name}, {result['bits']:,} bits, {result['codes']:,} codes", fontsize=10)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
         axes.spines[["top", "right"]].set_visible(False)
+    for axes in grid.T.flat[len(paths) :]:
+        axes.set_visible(False)
+    figure.supxlabel("recall of the 10 nearest", fontsize=10)
+    figure.supylabel("times faster than an exact scan by projbank (one thread, in a batch)", fontsize=10)
+    named = [method for method in COLORS if method in handles]
+    figure.legend([handles[method] for method in named], named, loc="outside upper center", ncols=6, frameon=False)
     figure.savefig(output, dpi=110)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Draw speed against recall.")
+    parser.add_argument("--folder", type=Path, default=RESULTS)
     parser.add_argument("--output", type=Path, default=RESULTS / "search_recall.png")
     arguments = parser.parse_args()
-    draw(sorted(RESULTS.glob("search_recall_*.json")), arguments.output)
+    draw(sorted(arguments.folder.glob("search_recall_*.json")), arguments.output)
 
 
 if __name__ == "__main__":

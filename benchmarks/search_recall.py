@@ -3,7 +3,7 @@
     python -m benchmarks.search_recall codes.npy --name caltech-512 --methods projbank,faiss-ivf,usearch
 
 `codes.npy` holds packed codes of pictures (`projbank encode`). A tenth of them, at most 500, are queries that no index
-sees. The others are copied until they are a million, each bit of a copy flipped with probability 1/16. Recall is the
+sees. The others are copied until they are `--number`, each bit of a copy flipped with probability 1/16. Recall is the
 part of the true 10 nearest that is found. Times are CPU seconds of one thread, all queries in one batch, best of three;
 builds use two threads. Results of several runs are collected in one file, from which `benchmarks.search_plot` draws.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import math
 import resource
 import time
 from collections.abc import Callable, Iterator
@@ -26,27 +27,27 @@ from numpy.typing import NDArray
 from benchmarks.common import RESULTS
 from projbank.evaluate.results import stamp
 from projbank.search.blocks import NewCodes
-from projbank.search.coarse import nearest_coarse, organised
-from projbank.search.recall import measure_reach
+from projbank.search.coarse import SEED, nearest_coarse, organised
+from projbank.search.recall import draw_players, measure_reach
 from projbank.search.scan import Part, nearest
 
-N_CODES, MOST_QUERIES, K, TURNS, THREADS = 1_000_000, 500, 10, 3, 2
+MOST_QUERIES, K, TURNS, THREADS = 500, 10, 3, 2
 Codes = NDArray[np.uint8]
 Search = Callable[[Codes], Any]
 Settings = Iterator[tuple[str, Search]]
 """For each setting of an index, its name and a search that returns ids, (n_queries, K)."""
 
 
-def million(pictures: Codes, seed: int = 0) -> tuple[Codes, Codes]:
+def gallery(pictures: Codes, n_codes: int, seed: int = 0) -> tuple[Codes, Codes]:
     """Codes of pictures that no index sees, as queries; the other pictures with noisy copies of them."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(pictures))
     n_queries = min(MOST_QUERIES, len(pictures) // 10)
     queries, seen = pictures[order[:n_queries]], pictures[order[n_queries:]]
-    codes = np.empty((N_CODES, pictures.shape[1]), np.uint8)
-    codes[: len(seen)] = seen[:N_CODES]
-    for start in range(len(seen), N_CODES, 20_000):
-        stop = min(start + 20_000, N_CODES)
+    codes = np.empty((n_codes, pictures.shape[1]), np.uint8)
+    codes[: len(seen)] = seen[:n_codes]
+    for start in range(len(seen), n_codes, 20_000):
+        stop = min(start + 20_000, n_codes)
         noise = np.bitwise_and.reduce(rng.integers(0, 256, (4, stop - start, codes.shape[1]), dtype=np.uint8))
         codes[start:stop] = seen[np.arange(start, stop) % len(seen)] ^ noise
     return codes, queries
@@ -55,17 +56,18 @@ def million(pictures: Codes, seed: int = 0) -> tuple[Codes, Codes]:
 def projbank_lists(codes: Codes) -> Settings:
     n_bits = 8 * codes.shape[1]
     block = organised(NewCodes(codes, np.arange(len(codes))), n_bits, 0.99, THREADS)
-    rows = Part(block.part.codes, np.arange(len(codes)))
     assert block.lists is not None
-    for recall in (0.9, 0.95, 0.99, 0.995):
-        block.lists.reaches = measure_reach(rows, block.lists, recall, 0, THREADS)
+    yield "recall=0.99", lambda queries: nearest_coarse([block], queries, K, 1)[1]
+    players, labels = draw_players(codes, SEED, THREADS), block.lists.labels(block.part.ids)
+    for recall in (0.8, 0.9, 0.95, 0.98, 0.995):
+        block.lists.reaches = measure_reach(codes, block.lists, labels, players, recall)
         yield f"recall={recall}", lambda queries: nearest_coarse([block], queries, K, 1)[1]
 
 
 def faiss_ivf(codes: Codes) -> Settings:
     n_bits = 8 * codes.shape[1]
     coarse = faiss.IndexBinaryFlat(n_bits)
-    index = faiss.IndexBinaryIVF(coarse, n_bits, 2048)
+    index = faiss.IndexBinaryIVF(coarse, n_bits, 2 * math.isqrt(len(codes)))
     rows = np.sort(np.random.default_rng(0).choice(len(codes), 60_000, replace=False))
     index.train(np.ascontiguousarray(codes[rows]))
     index.add(codes)
@@ -161,11 +163,9 @@ def cpu_seconds(search: Callable[[], object]) -> float:
     return min(times)
 
 
-def measure(method: str, codes: Codes, queries: Codes) -> dict[str, Any]:
+def measure(method: str, codes: Codes, queries: Codes, truth: NDArray[np.int64]) -> dict[str, Any]:
     """One method: what its build takes, and a point of its curve per setting."""
-    part = Part(codes, np.arange(len(codes)))
-    truth = nearest([part], queries, K, THREADS)[1]
-    some = queries[:100]
+    part, some = Part(codes, np.arange(len(codes))), queries[:50]
     exact = cpu_seconds(lambda: nearest([part], some, K, 1)) / len(some)
     gc.collect()
     before, wall, cpu = _resident(), time.perf_counter(), time.process_time()
@@ -204,19 +204,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure speed against recall at a million codes.")
     parser.add_argument("codes", type=Path, help="packed codes of pictures, .npy")
     parser.add_argument("--name", required=True, help="name of the result: search_recall_NAME.json")
+    parser.add_argument("--number", type=int, default=1_000_000, help="how many codes to search")
     parser.add_argument("--methods", default=",".join(METHODS), help="comma-separated; others keep their results")
     parser.add_argument("--folder", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     pictures = np.load(arguments.codes)
-    codes, queries = million(pictures)
+    codes, queries = gallery(pictures, arguments.number)
     path = arguments.folder / f"search_recall_{arguments.name}.json"
+    truth = nearest([Part(codes, np.arange(len(codes)))], queries, K, THREADS)[1]
     for method in arguments.methods.split(","):
-        result = measure(method, codes, queries)
+        result = measure(method, codes, queries, truth)
         whole = json.loads(path.read_text()) if path.exists() else {"methods": {}}
         whole["methods"][method] = result
         facts = {
             "bits": 8 * codes.shape[1],
-            "codes": N_CODES,
+            "codes": len(codes),
             "pictures": len(pictures),
             "queries": len(queries),
             "k": K,

@@ -208,10 +208,10 @@ def scan_lists(
 ) -> None:
     """Offer the codes of the near lists to the heap of every query.
 
-    In turn t, query q visits the lists whose centres are at most limits[t, q] away and that it has not visited yet. All
-    queries visit a list together, so that it stays in cache. Codes are compared in stages, of stops[0] bytes (those in
-    the groups), up to stops[1], and so on: after stage s a code goes on only if its distance so far is at most
-    ``shares[s] * worst + slacks[s]``, `worst` being the largest distance in the heap.
+    In turn t, from 1 on, query q visits the lists whose centres are more than limits[t - 1, q] and at most limits[t, q]
+    away. All queries visit a list together, so that it stays in cache. Codes are compared in stages, of stops[0] bytes
+    (those in the groups), up to stops[1], and so on: after stage s a code goes on only if its distance so far is at
+    most ``shares[s] * worst + slacks[s]``, `worst` being the largest distance in the heap.
 
     Parameters
     ----------
@@ -220,23 +220,29 @@ def scan_lists(
     codes, row_stride, ids : as in `hamming.scan`
     queries, query_stride : address of the queries, padded with zeros to whole words
     list_distances : (n_lists, n_queries), of the queries to the centres
-    limits : (n_turns, n_queries), ascending
+    limits : (1 + n_turns, n_queries), ascending
     heap_distances, heap_ids : (n_queries, k) as in `hamming.scan`
     """
     n_lists, n_queries = list_distances.shape
     room = np.empty(8 + 2 * WAITING, np.int64)
-    for turn in range(limits.shape[0]):
+    visitors = np.empty(n_queries, np.int64)
+    for turn in range(1, limits.shape[0]):
         for part in range(n_lists):
+            n_visitors = 0
+            for q in range(n_queries):
+                apart = list_distances[part, q]
+                visitors[n_visitors] = q
+                n_visitors += (limits[turn - 1, q] < apart) & (apart <= limits[turn, q])
+            if n_visitors == 0:
+                continue
             group = groups + group_starts[part] * n_words * 64
             for row in range(row_starts[part], row_starts[part + 1], ROWS_AT_A_TIME):
                 n_rows = min(ROWS_AT_A_TIME, row_starts[part + 1] - row)
-                for q in range(n_queries):
-                    apart = list_distances[part, q]
-                    if apart <= limits[turn, q] and (turn == 0 or apart > limits[turn - 1, q]):
-                        _scan_list(
-                            group, n_words, row, n_rows, codes, row_stride, ids, queries + q * query_stride, stops,
-                            shares, slacks, heap_distances[q], heap_ids[q], room,
-                        )  # fmt: skip
+                for q in visitors[:n_visitors]:
+                    _scan_list(
+                        group, n_words, row, n_rows, codes, row_stride, ids, queries + q * query_stride, stops,
+                        shares, slacks, heap_distances[q], heap_ids[q], room,
+                    )  # fmt: skip
                 group += ROWS_AT_A_TIME * n_words * 8
 
 

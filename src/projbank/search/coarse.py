@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from projbank.search.blocks import Block, Column, NewCodes
 from projbank.search.lists import in_lists, learn_centres, nearest_in_lists
-from projbank.search.recall import measure_reach
-from projbank.search.scan import NOTHING, Nearest, Part, nearest, sort_pairs
+from projbank.search.recall import draw_players, measure_reach
+from projbank.search.scan import NOTHING, Nearest, nearest, sort_pairs
 
 SEED = 0
 
@@ -18,10 +18,11 @@ SEED = 0
 def organised(content: NewCodes, n_bits: int, recall: float, n_threads: int) -> Block:
     """Return a block of the same codes in the order of lists, with what a search must visit to keep the recall."""
     codes, ids, names, payload = content
-    order, lists = in_lists(codes, learn_centres(codes, n_bits, SEED, n_threads), n_threads)
+    players = draw_players(codes, SEED, n_threads)
+    centres = learn_centres(codes, players.unseen(len(codes)), n_bits, SEED, n_threads)
+    order, lists = in_lists(codes, centres, n_threads)
+    lists.reaches = measure_reach(codes, lists, lists.labels(order), players, recall)
     codes = np.ascontiguousarray(codes[order])
-    rows = Part(codes, np.arange(len(codes)))
-    lists.reaches = measure_reach(rows, lists, recall, SEED, n_threads)
     block = Block(NewCodes(codes, ids[order], _reordered(names, order), _reordered(payload, order)))
     block.lists = lists
     return block

@@ -18,6 +18,8 @@ WORDS = 24
 CODES_PER_LIST, MOST_LISTS = 250, 65_536
 SAMPLES_PER_LIST, ROUNDS = 30, 6
 """Codes that the centres are learnt from, and how often they move."""
+EVERYTHING = 1 << 30
+"""Larger than any distance."""
 QUERIES_PER_CALL, TABLE_BYTES = 512, 64 << 20
 """Queries that visit the lists together, and the bound of the table of their distances to all centres."""
 
@@ -71,6 +73,12 @@ class Lists:
         """How far to look for k neighbours; None if all codes must be looked at."""
         return next((self.reaches[size] for size in sorted(self.reaches) if size >= k), None)
 
+    def labels(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """List of each code, as they stood before they were put in `order`."""
+        labels = np.empty_like(order)
+        labels[order] = np.repeat(np.arange(len(self.centres)), np.diff(self.row_starts))
+        return labels
+
     def apart(self, queries: NDArray[np.uint8]) -> NDArray[np.int32]:
         """Distances of all centres to queries that are padded to whole words, (n_lists, n_queries)."""
         groups = self.centre_groups
@@ -82,14 +90,17 @@ class Lists:
         return distances
 
 
-def learn_centres(codes: NDArray[np.uint8], n_bits: int, seed: int, n_threads: int) -> NDArray[np.uint8]:
-    """Centres of codes by k-majority: a bit of a centre is the one that most codes of its list have.
+def learn_centres(
+    codes: NDArray[np.uint8], without: NDArray[np.int64], n_bits: int, seed: int, n_threads: int
+) -> NDArray[np.uint8]:
+    """Centres of codes, `without` some rows, by k-majority: a bit of a centre is the one most codes of its list have.
 
     A list that is left empty begins anew with a code of the sample.
     """
     rng = np.random.default_rng(seed)
     n_lists = min(MOST_LISTS, max(1, len(codes) // CODES_PER_LIST))
-    rows = np.sort(rng.choice(len(codes), min(len(codes), SAMPLES_PER_LIST * n_lists), replace=False))
+    rows = np.delete(np.arange(len(codes)), without)
+    rows = np.sort(rng.choice(rows, min(len(rows), SAMPLES_PER_LIST * n_lists), replace=False))
     sample = np.ascontiguousarray(codes[rows])
     centres = sample[np.sort(rng.choice(len(sample), n_lists, replace=False))]
     for _ in range(ROUNDS):
@@ -138,7 +149,7 @@ def nearest_in_lists(
     n_lists, n_bytes = lists.centres.shape
     stops = stages(n_bytes)
     slacks = np.array([*reach.slacks, 0.0])
-    turns = np.array([[reach.lists // 4], [reach.lists]], np.int32)  # near lists first: they tell what is far
+    turns = np.array([[-EVERYTHING], [reach.lists // 4], [reach.lists]])  # near lists first: they tell what is far
 
     def one(start: int, stop: int) -> None:
         points = padded(queries[start:stop])
@@ -146,7 +157,7 @@ def nearest_in_lists(
         hamming_lists.scan_lists(
             lists.words.ctypes.data, lists.group_starts, lists.row_starts, lists.words.shape[1],
             part.codes.ctypes.data, part.codes.strides[0], part.ids.ctypes.data, points.ctypes.data,
-            points.strides[0], stops, stops / n_bytes, slacks, apart, apart.min(axis=0) + turns,
+            points.strides[0], stops, stops / n_bytes, slacks, apart, (apart.min(axis=0) + turns).astype(np.int32),
             distances[start:stop], found[start:stop],
         )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,58 +11,73 @@ from numpy.typing import NDArray
 from projbank.search.lists import Lists, Reach, padded, stages
 from projbank.search.scan import Part, nearest
 
-SAMPLE = 300
-"""Codes that play the queries."""
+SAMPLE = 1000
+"""Codes that play the queries, at most a tenth of all."""
 SIZES = (1, 10, 100, 1000)
 """Numbers of neighbours for which the reach is measured; a search uses that of the next larger one."""
-FOR_LISTS, FOR_WORDS = 0.3, 0.25
-"""Parts of the permitted loss that go to lists not visited and to codes given up early; the rest is held back."""
+SPENT, FOR_WORDS = 0.75, 0.25
+"""Part of the permitted loss that is used; and the part of that for codes given up early, the rest being for lists that
+are not visited."""
 WIDER = 1.1
-"""Lists are visited so much farther than the codes themselves ask for: the centres were learnt from them."""
+"""Lists are visited so much farther than the players need: queries may be less like the codes than codes each other."""
 COPIES, JUMP = 600, 1 / 20
 """A jump of the distance by so much of the bits within so many neighbours marks what comes before as copies."""
 
 
-def measure_reach(part: Part, lists: Lists, recall: float, seed: int, n_threads: int) -> dict[int, Reach]:
-    """Return for each of `SIZES` how far to look so that `recall` of the neighbours are found.
+class Players(NamedTuple):
+    """Codes that play the queries, with their neighbours: distances and rows, (n_players, n_neighbours).
 
-    Some codes play the queries, and their neighbours are found by a full scan. A query itself does not count, and
-    neither do copies of it, nor the lists that they are in: a new query has none.
-
-    Parameters
-    ----------
-    part : Part
-        Codes in the order of the lists; their ids are their rows.
+    A query itself does not count as its neighbour, and neither do copies of it: a new query has none. `firsts` are the
+    ranks of the first neighbours that count.
     """
+
+    points: NDArray[np.uint8]
+    distances: NDArray[np.int32]
+    rows: NDArray[np.int64]
+    firsts: list[int]
+
+    def unseen(self, n_codes: int) -> NDArray[np.int64]:
+        """Rows that centres are learnt without: those of the players and their copies, if that leaves half of all."""
+        copies = np.unique(np.concatenate([own[:first] for own, first in zip(self.rows, self.firsts, strict=True)]))
+        return copies if 2 * len(copies) <= n_codes else np.unique(self.rows[:, 0])
+
+
+def draw_players(codes: NDArray[np.uint8], seed: int, n_threads: int) -> Players:
+    """Let some codes play the queries, and find their neighbours by a full scan."""
     rng = np.random.default_rng(seed)
-    rows = np.sort(rng.choice(len(part.codes), min(SAMPLE, len(part.codes)), replace=False))
-    points = part.codes[rows]
-    deepest = min(SIZES[-1] + COPIES + 1, len(part.codes))
-    distances, found = nearest([part], points, deepest, n_threads)
-    homes = np.searchsorted(lists.row_starts, found, side="right") - 1
-    firsts = [_first_other(one, part.codes.shape[1]) for one in distances]
-    farther = [
-        _farther(apart, home, first)
-        for apart, home, first in zip(lists.apart(padded(points)).T, homes, firsts, strict=True)
-    ]
-    stops = stages(part.codes.shape[1])
+    rows = np.sort(rng.choice(len(codes), max(1, min(SAMPLE, len(codes) // 10)), replace=False))
+    deepest = min(SIZES[-1] + COPIES + 1, len(codes))
+    distances, found = nearest([Part(codes, np.arange(len(codes)))], codes[rows], deepest, n_threads)
+    return Players(codes[rows], distances, found, [_first_other(one, codes.shape[1]) for one in distances])
+
+
+def measure_reach(
+    codes: NDArray[np.uint8], lists: Lists, labels: NDArray[np.int64], players: Players, recall: float
+) -> dict[int, Reach]:
+    """Return how far to look for each of `SIZES` to find `recall` of the neighbours; labels[row]: its list."""
+    points, distances, rows, firsts = players
+    apart = lists.apart(padded(points)).T
+    farther = np.take_along_axis(apart, labels[rows], axis=1) - apart.min(axis=1, keepdims=True)
+    stops = stages(codes.shape[1])
+    lost = SPENT * (1 - recall)
+    lost_by_words = FOR_WORDS * lost if len(stops) > 1 else 0.0
     reaches = {}
     for k in SIZES:
-        if k >= deepest - 1:
+        if k >= distances.shape[1] - 1:
             break
         ranks = [slice(first, first + k) for first in firsts]
-        needed = np.concatenate([one[:k] for one in farther])
+        needed = np.concatenate([one[own] for one, own in zip(farther, ranks, strict=True)])
         slacks = []
         for stop in stops[:-1].tolist():
             excess = [
-                np.bitwise_count(part.codes[found[q, own], :stop] ^ points[q, :stop]).sum(axis=1, dtype=np.int64)
+                np.bitwise_count(codes[rows[q, own], :stop] ^ points[q, :stop]).sum(axis=1, dtype=np.int64)
                 - distances[q, own][-1] * (stop / stops[-1])
                 for q, own in enumerate(ranks)
             ]
-            lost = FOR_WORDS * (1 - recall) / (len(stops) - 1)
-            slacks.append(float(np.quantile(np.concatenate(excess), 1 - lost, method="higher")))
-        needed_reach = float(np.quantile(needed, 1 - FOR_LISTS * (1 - recall), method="higher"))
-        reaches[k] = Reach(math.ceil(WIDER * needed_reach), tuple(slacks))
+            share = 1 - lost_by_words / (len(stops) - 1)
+            slacks.append(float(np.quantile(np.concatenate(excess), share, method="higher")))
+        enough = np.quantile(needed, 1 - lost + lost_by_words, method="higher")
+        reaches[k] = Reach(math.ceil(WIDER * enough), tuple(slacks))
     return reaches
 
 
@@ -71,11 +87,3 @@ def _first_other(distances: NDArray[np.int32], n_bytes: int) -> int:
     if len(jumps) and jumps.max() >= JUMP * 8 * n_bytes:
         return int(np.argmax(jumps)) + 2
     return 1
-
-
-def _farther(apart: NDArray[np.int32], homes: NDArray[np.intp], first: int) -> NDArray[np.int64]:
-    """How much farther than the nearest centre those are in whose lists the neighbours from rank `first` on stand."""
-    own = np.unique(homes[:first]) if first > 1 else np.empty(0, np.intp)
-    others = np.delete(apart, own)
-    least = int(others.min()) if len(others) else 0
-    return np.where(np.isin(homes[first:], own), 0, np.maximum(apart[homes[first:]].astype(np.int64) - least, 0))
