@@ -56,12 +56,12 @@ def nearest(parts: Sequence[Part], queries: NDArray[np.uint8], k: int, n_threads
     Where fewer than k codes are within distance `most`, the last places have id -1 and distance `NOTHING`.
     """
     no_planes = np.empty((len(queries), 0, queries.shape[1]), dtype=np.uint8)
-    return _scan_batches(parts, queries, no_planes, k, n_threads, most)
+    return _scan(parts, queries, no_planes, k, n_threads, most)
 
 
 def nearest_weighted(parts: Sequence[Part], queries: WeightedQueries, k: int, n_threads: int) -> Nearest:
     """As `nearest`, by the sum of the weights of the bits that differ."""
-    return _scan_batches(parts, queries.signs, queries.planes, k, n_threads, NOTHING)
+    return _scan(parts, queries.signs, queries.planes, k, n_threads, NOTHING)
 
 
 def within(parts: Sequence[Part], queries: NDArray[np.uint8], most: int, n_threads: int) -> Within:
@@ -137,28 +137,6 @@ def sort_pairs(distances: NDArray, ids: NDArray[np.int64], k: int) -> tuple[NDAr
     return np.take_along_axis(distances, order, axis=1), np.take_along_axis(ids, order, axis=1)
 
 
-def _scan_batches(
-    parts: Sequence[Part],
-    queries: NDArray[np.uint8],
-    planes: NDArray[np.uint8],
-    k: int,
-    n_threads: int,
-    most: int,
-) -> Nearest:
-    distances = np.full((len(queries), k), NOTHING, dtype=np.int32)
-    found = np.full((len(queries), k), -1, dtype=np.int64)
-    kept = min(k, sum(part.n_rows for part in parts))
-    if kept == 0:
-        return distances, found
-    for start, stop in split_rows(len(queries), max(1, HEAP_BYTES // (12 * kept * n_threads))):
-        batch = np.ascontiguousarray(queries[start:stop])
-        batch_planes = np.ascontiguousarray(planes[start:stop])
-        best, ids = _scan(parts, batch, batch_planes, kept, n_threads, most)
-        distances[start:stop, :kept] = np.where(ids == _NO_ID, NOTHING, best)
-        found[start:stop, :kept] = np.where(ids == _NO_ID, -1, ids)
-    return distances, found
-
-
 def _scan(
     parts: Sequence[Part],
     queries: NDArray[np.uint8],
@@ -170,32 +148,39 @@ def _scan(
     """Each thread fills heaps from its own share of the codes; the best of all heaps are the best of all codes."""
     from projbank.kernels import hamming
 
-    n_queries, n_bytes = queries.shape
+    n_rows, n_bytes = sum(part.n_rows for part in parts), queries.shape[1]
+    kept = min(k, n_rows)
+    distances = np.full((len(queries), k), NOTHING, dtype=np.int32)
+    found = np.full((len(queries), k), -1, dtype=np.int64)
+    if kept == 0:
+        return distances, found
 
-    def one_share(start: int, stop: int) -> Nearest:
-        distances = np.full((n_queries, min(k, stop - start)), most, dtype=np.int32)
-        found = np.full(distances.shape, _NO_ID, dtype=np.int64)
+    def one_share(points: NDArray[np.uint8], weights: NDArray[np.uint8], start: int, stop: int) -> Nearest:
+        best = np.full((len(points), min(kept, stop - start)), most, dtype=np.int32)
+        ids = np.full(best.shape, _NO_ID, dtype=np.int64)
         for stretch in _stretches(parts, start, stop):
             hamming.scan(
                 *stretch,
-                queries.ctypes.data,
-                planes.ctypes.data,
-                planes.shape[1],
+                points.ctypes.data,
+                weights.ctypes.data,
+                weights.shape[1],
                 n_bytes,
                 max(1, BLOCK_BYTES // n_bytes),
-                distances,
-                found,
+                best,
+                ids,
             )
-        return distances, found
+        return best, ids
 
-    n_rows = sum(part.n_rows for part in parts)
-    n_shares = max(1, min(n_threads, n_rows, n_rows * n_bytes * n_queries // BYTES_PER_THREAD))
-    heaps = list(run_all(one_share, split_rows(n_rows, -(-n_rows // n_shares)), n_threads))
-    return sort_pairs(
-        np.concatenate([distances for distances, _ in heaps], axis=1),
-        np.concatenate([found for _, found in heaps], axis=1),
-        k,
-    )
+    for first, last in split_rows(len(queries), max(1, HEAP_BYTES // (12 * kept * n_threads))):
+        points, weights = np.ascontiguousarray(queries[first:last]), np.ascontiguousarray(planes[first:last])
+        n_shares = max(1, min(n_threads, n_rows, n_rows * n_bytes * len(points) // BYTES_PER_THREAD))
+        shares = split_rows(n_rows, -(-n_rows // n_shares))
+        heaps = run_all(one_share, [(points, weights, *share) for share in shares], n_threads)
+        best, ids = (np.concatenate(column, axis=1) for column in zip(*heaps, strict=True))
+        best, ids = sort_pairs(best, ids, kept)
+        distances[first:last, :kept] = np.where(ids == _NO_ID, NOTHING, best)
+        found[first:last, :kept] = np.where(ids == _NO_ID, -1, ids)
+    return distances, found
 
 
 def _stretches(parts: Sequence[Part], start: int, stop: int) -> Iterator[_Stretch]:
