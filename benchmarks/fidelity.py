@@ -10,7 +10,7 @@ Hamming search compares bits with bits, asymmetric search floats of the query wi
 Lengths are D/64, D/16 and D/8 unless given. ITQ, PCA+PQ and OPQ start from the same principal components, at most
 1,024, the latter two from 4 for a byte. RaBitQ's two floats per code count as bytes. A peer that would take many
 minutes is cut short or left out: ITQ has 50 rounds up to 512 bits, 10 above, and is left out above 1,024; PQ has 10
-rounds of k-means; OPQ is left out above 160 bytes.
+rounds of k-means; OPQ is left out above 64 bytes.
 Results of several runs are collected in one file.
 """
 
@@ -43,7 +43,7 @@ MOST_QUERIES, NEAREST, SHOWN = 1000, 10, 100
 FEW_BITS, MOST_BITS = 512, 1024
 """ITQ: bits up to which it has all its rounds, and up to which it is measured; and components at most."""
 PQ_ROUNDS = 10
-MOST_BYTES = 160
+MOST_BYTES = 64
 """OPQ is measured up to so many."""
 PER_BYTE = 4
 """Components for a byte of PQ after PCA."""

@@ -108,7 +108,7 @@ class ProjectionBank(ModelCoder):
         are x inner outer - biases.
     biases_ : (n_bits,) float32
     query_biases_ : (n_bits,) float32
-        Thresholds of queries (distances): `biases_`, unless queries were given to `fit`.
+        Thresholds of queries (distances).
     group_sizes_ : (n_bits,) int64
         Dimensions of each group.
     loss_curve_ : (n_iter + 1,) float64

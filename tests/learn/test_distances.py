@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 from projbank import HammingIndex, ProjectionBank, load
 from projbank.learn.components import streamed_components
-from projbank.learn.distances import box_edges
+from projbank.learn.distances import box_edges, told_lengths
 from projbank.methods import METHODS
 from projbank.metrics import neighbor_recall
 from projbank.rows.source import ArrayRows
@@ -68,6 +68,16 @@ def test_the_first_bits_are_a_good_code(data):
         assert found(*parts, true, n_bits) > found(own.transform(G), own.transform(Q), true, n_bits) - 0.08
 
 
+def test_thresholds_of_queries_tell_lengths_where_bits_do():
+    rng = np.random.default_rng(8)
+    signs = np.where(rng.random((400, 30)) < 0.5, np.float32(-1), np.float32(1))
+    values = rng.standard_normal((50, 30)).astype(np.float32)
+    lengths = signs[:, :5] @ np.arange(1, 6, dtype=np.float32)
+    told = told_lengths(signs, values, 2 * values @ signs.T, lengths)  # products are twice the sums
+    expected = np.concatenate([np.arange(1, 6), np.zeros(25)]) / 2 / (1 + 0.3)  # held back by the ridge
+    np.testing.assert_allclose(told, expected, atol=0.12)
+
+
 def test_edges_are_longer_for_bits_of_shorter_codes():
     edges = box_edges(500)
     assert np.mean(edges**2) == pytest.approx(1, abs=1e-5)
@@ -113,7 +123,9 @@ def test_queries_are_linear_and_get_thresholds_of_their_own(data):
     other = Q[:50] - 3 * G.mean(axis=0)  # of another kind than the rows
     bank = bank_of(96).fit(G, queries=other)
     plain = bank_of(96).fit(G)
-    np.testing.assert_array_equal(plain.query_values(Q), plain.decision_function(Q))
+    np.testing.assert_allclose(
+        plain.query_values(Q) + plain.query_biases_, plain.decision_function(Q) + plain.biases_, atol=1e-4
+    )
     a, b = bank.query_values(Q[:2])
     np.testing.assert_allclose(bank.query_values(2 * Q[:1] - Q[1:2])[0], 2 * a - b, atol=1e-3)
     true = np.argsort(-(other @ G.T), axis=1)[:, :10]

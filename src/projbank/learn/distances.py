@@ -5,9 +5,10 @@ Up to some thousand bits it is learnt: margins come near the corners of a box, s
 longer for earlier bits, which so take more of the leading components: the first 64, 128, 256, ... bits of a code are
 good codes by themselves. Further bits are random orthogonal frames of all components, for which learning wins nothing.
 
-Thresholds at the mean would tell angles only. Where distances depend on lengths as well, thresholds are spread about
-the mean: for t uniform over a range that holds a and b, the mean of (a - t) sign(b - t) falls with (a - b)^2 but for
-what depends on a alone, so that asymmetric search ranks by distances. They spread as far as finds most of some rows.
+Thresholds at the mean tell angles only. Where distances depend on lengths as well, two things make up for it. Rows'
+thresholds are spread about the mean: for t uniform over a range that holds a and b, the mean of (a - t) sign(b - t)
+falls with (a - b)^2, but for what depends on a alone. And queries' thresholds are moved so that bits that are typical
+of short rows count for more. How much of both is what finds most of some rows.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from projbank.learn.components import Components, streamed_components
@@ -40,6 +42,8 @@ _TURNED = 8192
 """Rows that the rotation is learnt from."""
 _SPREADS = (0.0, 0.5, 1.0, 1.5)
 """How far from the mean thresholds may lie, in deviations of the margin."""
+_SHARES, _RIDGE = (0.5, 1.0), 0.3
+"""How much of what bits tell of lengths queries may take up; and how far that is held back from learning by heart."""
 _ASKED, _SHOWN, _NEAREST = 256, 1024, 10
 """Queries and rows by which thresholds are chosen: by how many of the nearest they find."""
 
@@ -99,8 +103,8 @@ class DistanceLearner(FromParameters):
     ) -> DenseHead:
         """Place the thresholds of rows and queries where they find most.
 
-        Without queries some rows look for others by Euclidean distance. Queries look for rows by inner product, with
-        the thresholds of rows, zeros, or their own means.
+        Without queries some rows look for others by Euclidean distance, with the thresholds of rows or with ones that
+        tell lengths. Queries look for rows by inner product, with the thresholds of rows, zeros, or their own means.
         """
         rng = np.random.default_rng([run.seed, 4])
         ids = rng.permutation(rows.sample(_ASKED + _SHOWN, run.seed))
@@ -113,17 +117,27 @@ class DistanceLearner(FromParameters):
         shown = rows.read(np.sort(ids))
         if not len(asked):
             return model
+        leading = (product(part, model.inner, run.n_threads) for part in (shown, asked))
+        margins, values = (product(part, model.outer, run.n_threads) for part in leading)
+        means = shown.mean(axis=0, dtype=np.float64)
+        shown = np.subtract(shown, means, dtype=np.float32)
+        lengths = np.zeros(len(shown), np.float32)
+        if queries is None:
+            lengths = np.einsum("ij,ij->i", shown, shown) / 2
+            asked = np.subtract(asked, means, dtype=np.float32)
+        products = product(asked, shown.T, run.n_threads)
         k = min(_NEAREST, len(shown))
-        true = nearest(_similarities(asked, shown, by_distance=queries is None, n_threads=run.n_threads), k)
-        margins, values = (
-            product(product(part, model.inner, 1), model.outer, run.n_threads) for part in (shown, asked)
-        )
+        true = nearest(products - lengths, k)
         places = rng.permutation(np.linspace(-1, 1, 2 * len(deviations) + 1)[1::2]) * deviations
         best, most = model, -1.0
         for spread in _SPREADS:
             biases = (model.biases + spread * places).astype(np.float32)
             signs = np.where(margins > biases, np.float32(1), np.float32(-1))
-            others = () if queries is None else (np.zeros_like(biases), values.mean(axis=0))
+            if queries is None:
+                told = told_lengths(signs, values - model.biases, products, lengths)
+                others = [model.biases + share * told for share in _SHARES]
+            else:
+                others = [np.zeros_like(biases), values.mean(axis=0)]
             for query_biases in (biases, *others):
                 share = 0.0
                 for form in (values - query_biases, np.where(values > query_biases, np.float32(1), np.float32(-1))):
@@ -134,6 +148,22 @@ class DistanceLearner(FromParameters):
         return best
 
 
+def told_lengths(signs: Floats, values: Floats, products: Floats, lengths: Floats) -> Floats:
+    """Thresholds of queries by which sums of bits tell lengths as well, (n_bits,), by ridge regression.
+
+    signs (n, n_bits) of rows; values (m, n_bits) of queries; products (m, n) of both, that sums of values times bits
+    are in proportion to; lengths (n,), what is to be subtracted from products.
+    """
+    centred = signs - signs.mean(axis=0)
+    sums = values @ centred.T
+    products = products - products.mean(axis=1, keepdims=True)
+    slope = float(np.vdot(sums, products)) / max(float(np.vdot(products, products)), 1e-30)
+    squares = (centred @ centred.T).astype(np.float64)
+    squares[np.diag_indices_from(squares)] += _RIDGE * len(signs)
+    weights = scipy.linalg.solve(squares, slope * (lengths - lengths.mean(dtype=np.float64)), assume_a="pos")
+    return np.asarray(centred.T @ weights, np.float32)
+
+
 def box_edges(n_bits: int) -> Floats:
     """Half the edges of the box that margins are brought near to: longer for the bits of shorter codes, (n_bits,)."""
     edges = np.ones(n_bits)
@@ -141,16 +171,6 @@ def box_edges(n_bits: int) -> Floats:
     for stop in reversed(sizes):
         edges[:stop] = (n_bits / stop) ** _SLOPE
     return np.asarray(edges / np.sqrt(np.mean(edges**2)), np.float32)
-
-
-def _similarities(asked: Floats, shown: Floats, *, by_distance: bool, n_threads: int) -> Floats:
-    """Inner products, or minus half the squared distances; without what depends on the first alone."""
-    means = shown.mean(axis=0, dtype=np.float64)
-    centred = np.subtract(shown, means, dtype=np.float32)
-    if not by_distance:
-        return product(asked, centred.T, n_threads)
-    similarities = product(np.subtract(asked, means, dtype=np.float32), centred.T, n_threads)
-    return similarities - np.einsum("ij,ij->i", centred, centred) / 2
 
 
 def nearest(similarities: Floats, k: int) -> Ids:
