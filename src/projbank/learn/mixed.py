@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from projbank.learn.descent import descend
+from projbank.learn.descent import Learnable, descend
 from projbank.learn.graph import UNKNOWN, WalkTarget, approximate_neighbors, exact_neighbors, neighbor_walk
 from projbank.learn.loss import NOISE
 from projbank.learn.random import RandomLearner
@@ -48,9 +48,9 @@ _NEIGHBORS, _NEIGHBOR_SHARE, _FEWEST_NEIGHBORS = 30, 20, 5
 _BITS, _ADDED = 512, 0.35
 """Bits that are learnt; deviation of what is added to the margins of one, of deviation 1, to get another bit of it."""
 _BATCH = 512
-_RATES, _RATES_ON = (0.06, 0.02), (0.15, 0.04)
+_RATES, _RATES_ON = (0.06, 0.02), (0.2, 0.06)
 """Steps of Adam: the second when held-back vectors gain no more; and those of a bank that learns on."""
-_MOST_ON, _BATCH_ON = 6, 256
+_MOST_ON, _BATCH_ON = 16, 256
 """Iterations at most of a bank that learns on, and rows of its mini-batches."""
 _RIDGE = 1e-4
 """Share of the mean square that is added to each, so that components which new rows lack do no harm."""
@@ -69,7 +69,8 @@ Ids = NDArray[np.int64]
 class MixedLearner(FromParameters):
     """Learns a head on the sums of a random bank; parameters as those of `ProjectionBank`.
 
-    Learning on keeps the bank and begins with the bits of the start.
+    Learning on keeps the bank. A becomes the components of the new sums, and B alone is learnt, from where codes are
+    those of the start: steps cost less, and few are needed.
     """
 
     renews: ClassVar[bool] = True
@@ -103,14 +104,17 @@ class MixedLearner(FromParameters):
         rank = min(n_rows, bank.n_bits, chosen(self.rank, RANK))
         rng = np.random.default_rng([run.seed, 2])
         n_learnt = min(n_bits, _BITS)
-        components = principal_components(sums, rank, rng, run.n_threads)
+        components = start.inner if start and run.keep else principal_components(sums, rank, rng, run.n_threads)
         walk = neighbor_walk(self._neighbors(rows, sums, components, run), labels)
-        head = Head(start.inner if start and run.keep else components, n_learnt, rng, run.n_threads)
+        head = Head(components, n_learnt, rng, run.n_threads)
+        learnt: Learnable = head
+        seen = sums
         if start is not None:
             head.follow(start, sums)
+            seen, learnt = product(sums, head.inner, run.n_threads), LastStep(head, run.n_threads)
         curve = descend(
-            ArrayRows(sums),
-            head,
+            ArrayRows(seen),
+            learnt,
             WalkTarget(walk, run.n_threads, labels),
             _RATES if start is None else _RATES_ON,
             self.max_iter if start is None else min(self.max_iter, _MOST_ON),
@@ -118,7 +122,7 @@ class MixedLearner(FromParameters):
             rng,
             batch=_BATCH if start is None else _BATCH_ON,
             noise=chosen(self.noise, NOISE),
-            drop=_DROP,
+            drop=_DROP if start is None else 0.0,
             n_threads=run.n_threads,
             verbose=run.verbose,
         )
@@ -157,6 +161,8 @@ class MixedLearner(FromParameters):
             n_neighbors = lowered("n_neighbors", self.n_neighbors, n_rows - 1, why)
         if n_rows > EXACT:
             return approximate_neighbors(sums, components[:, :_COARSE], n_neighbors, seed=run.seed, **settings)
+        if run.start is not None:
+            return exact_neighbors(ArrayRows(sums), n_neighbors, **settings)
         compared = ScaledRows(rows, unit_scale(rows, True)) if self.standardize else rows
         return exact_neighbors(compared, n_neighbors, **settings)
 
@@ -248,6 +254,37 @@ class Head:
         more = (self.offsets + start.biases[:learnt]) @ mixture - start.biases[learnt:]
         outer = np.hstack([self.outer, product(self.outer, mixture, self._n_threads)])
         return outer, np.concatenate([self.offsets, more.astype(np.float32)])
+
+
+class LastStep:
+    """The matrix B of a head alone, for rows that A has brought down; what it learns is the head's."""
+
+    def __init__(self, head: Head, n_threads: int) -> None:
+        self.weights, self.offsets = head.outer, head.offsets
+        self._n_threads = n_threads
+        self._rows = np.empty((0, 0), np.float32)
+
+    def state(self) -> tuple[Floats, Floats]:
+        """What is learnt, to come back to."""
+        return self.weights.copy(), self.offsets.copy()
+
+    def restore(self, state: tuple[Floats, Floats]) -> None:
+        """Come back to a state."""
+        self.weights[:], self.offsets[:] = state
+
+    def margins(self, rows: Floats) -> Floats:
+        """(b, n_bits) margins of a batch."""
+        self._rows = rows
+        return product(rows, self.weights, self._n_threads) + self.offsets
+
+    def divide_margins(self, by: Floats) -> None:
+        """Divide the margins of each bit by a number above 0."""
+        self.weights /= by
+        self.offsets /= by
+
+    def gradient(self, slopes: Floats) -> tuple[Floats, Floats]:
+        """Gradients in weights and offsets from slopes in the margins, for the batch that `margins` saw last."""
+        return product(self._rows.T, slopes, self._n_threads), slopes.sum(axis=0, dtype=np.float64).astype(np.float32)
 
 
 def principal_components(sums: Floats, rank: int, rng: np.random.Generator, n_threads: int) -> Floats:
