@@ -170,6 +170,30 @@ def test_an_interrupt_at_any_time_is_one_line(folder, seconds):
     assert not [name for name in os.listdir(folder) if name.endswith(".part")]
 
 
+def test_an_interrupt_that_a_finalizer_swallows_comes_again():
+    """Python drops what is raised in a finalizer; tidying up is not interrupted a second time."""
+    code = """
+import os, signal, time
+import projbank.cli.app as app
+class Lost:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        sum(range(100000))
+def run():
+    Lost()
+    try:
+        time.sleep(60)
+    finally:
+        time.sleep(1.5)
+        print("tidied")
+app.run = run
+from projbank.cli import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "tidied\n", "interrupted\n")
+
+
 @pytest.mark.parametrize("solver", ["joint", "paper"])
 def test_constant_training_data_are_told(tmp_path, projbank, solver):
     np.save(tmp_path / "x.npy", np.full((100, 32), 3, np.float32))

@@ -49,7 +49,7 @@ class Processes(Generic[S]):
                 initargs=(self._state,),
             )
             others = set(multiprocessing.active_children())
-            with _ignored_interrupts(), _without_main():
+            with _held_interrupts(), _without_main():
                 for _ in range(self._n_jobs):
                     self._pool.submit(_ready)
             self._processes = set(multiprocessing.active_children()) - others
@@ -101,16 +101,16 @@ _worker_state: Any = None
 
 
 @contextlib.contextmanager
-def _ignored_interrupts() -> Iterator[None]:
-    """Let processes that are started meanwhile ignore Ctrl-C, which the parent handles, from their first moment."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals can only be set in the main thread
+def _held_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C back, so that processes that are started meanwhile never get one, which the parent handles."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager
