@@ -1,6 +1,6 @@
 """Single cells: clusters and a map of all genes by binary codes, in scanpy's own pipeline.
 
-    pip install "projbank[anndata]" scanpy igraph
+    pip install ".[anndata]" scanpy igraph
     python examples/cells.py cells.h5ad --out coded.h5ad
 
 Counts are normalised here, as scanpy does it. The neighbour graph comes from codes of 512 bits of all genes: no choice

@@ -1,6 +1,6 @@
 """Larger than memory: a zarr array to codes in zarr, by Dask; nothing is computed before the codes are written.
 
-pip install "projbank[dask,zarr]"
+pip install ".[dask,zarr]"
 python examples/dask_zarr.py vectors.zarr codes.zarr --bits 512
 """
 

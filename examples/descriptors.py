@@ -1,6 +1,6 @@
 """Place recognition: descriptors of a folder to codes, and recall@1/5/10 beside the floats, PCA and RaBitQ after PCA.
 
-    pip install "projbank[hdf5]"
+    pip install ".[hdf5]"
     python examples/descriptors.py gallery/ queries/ --gallery-places g.npy --query-places q.npy --bits 4096
 
 `gallery/` and `queries/` are folders of `.npy` or `.h5` files, or single files, one descriptor per row: AnyLoc-VLAD

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.blas import blas_threads
+from projbank.extras import install
 from projbank.progress import progress
 from projbank.rows.cells import Place
 from projbank.rows.files import open_vectors
@@ -185,7 +186,7 @@ def cluster(address: str) -> Iterator[Any]:
     try:
         import distributed
     except ImportError as error:
-        raise ImportError("working on a cluster needs Dask: pip install projbank[dask]") from error
+        raise ImportError(f"working on a cluster needs Dask: {install('dask')}.") from error
     client_of: Any = distributed.Client
     local_cluster: Any = distributed.LocalCluster
     kind, _, count = address.partition(":")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from projbank.extras import install
 from projbank.files import DiskFullError, atomic_path, check_output, input_file, replace_folder
 from projbank.locks import locked
 from projbank.npyfile import add_note, create_npy
@@ -241,4 +242,4 @@ def _imported(module: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
-        raise ImportError(f"writing this file needs {package}: pip install projbank[{extra}]") from error
+        raise ImportError(f"writing this file needs {package}: {install(extra)}.") from error

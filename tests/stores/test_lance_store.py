@@ -7,7 +7,7 @@ import pytest
 
 from projbank.stores import LanceStore
 
-lancedb = pytest.importorskip("lancedb", reason="needs projbank[lancedb]")
+lancedb = pytest.importorskip("lancedb", reason="needs the extra 'lancedb'")
 
 
 def test_tables_of_one_database_are_apart(tmp_path):
@@ -39,5 +39,5 @@ def test_a_name_that_is_no_file_name_is_refused(tmp_path, table):
 
 def test_without_lancedb_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "lancedb", None)
-    with pytest.raises(ImportError, match=r"pip install projbank\[lancedb\]"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[lancedb\]'"):
         LanceStore(tmp_path)

@@ -9,7 +9,7 @@ from projbank.bits import unpack
 from projbank.search import HammingIndex
 from projbank.stores import PostgresStore
 
-psycopg = pytest.importorskip("psycopg", reason="needs projbank[postgres]")
+psycopg = pytest.importorskip("psycopg", reason="needs the extra 'postgres'")
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_a_bad_address():
 
 def test_without_psycopg_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(ImportError, match=r"pip install projbank\[postgres\]"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[postgres\]'"):
         PostgresStore("")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from projbank.stores import SqliteStore
 
-pytest.importorskip("sqlite_vec", reason="needs projbank[sqlite]")
+pytest.importorskip("sqlite_vec", reason="needs the extra 'sqlite'")
 
 
 def test_tables_of_one_file_are_apart(tmp_path):

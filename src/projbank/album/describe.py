@@ -13,7 +13,7 @@ from projbank.album.look import look_of
 from projbank.album.store import DAMAGED, LACKING, Content
 from projbank.features.coder import MediaCoder
 from projbank.features.media import MAX_PIXELS, MediaError
-from projbank.features.photos import HEIC_EXTRA, Photo, read_photo
+from projbank.features.photos import HEIC_NEEDED, Photo, read_photo
 from projbank.features.readers import Item, Source
 
 HASH_BYTES = 16
@@ -78,7 +78,7 @@ def vector(task: Task, file: str) -> Result:
         found = describer.vector(photo.image)
     except (MediaError, MemoryError) as error:
         reason = str(error).removeprefix(f"{file}: ") or "is too large for the memory"
-        state = LACKING if HEIC_EXTRA in reason else DAMAGED
+        state = LACKING if HEIC_NEEDED in reason else DAMAGED
         return Result(Content(key, size, state=state, reason=reason))
     return Result(content_of(key, size, photo), found)
 

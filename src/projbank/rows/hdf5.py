@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from projbank.extras import install
 from projbank.integrity import told
 from projbank.rows.anndata import sparse_kind
 from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open_matrix
@@ -66,7 +67,7 @@ def open_hdf5(
     try:
         import h5py
     except ImportError as error:
-        raise ImportError(f"{path}: reading HDF5 needs h5py: pip install projbank[hdf5]") from error
+        raise ImportError(f"{path}: reading HDF5 needs h5py: {install('hdf5')}.") from error
     shapes: dict[str, tuple[int, ...]] = {}
 
     def note(name: str, item: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from projbank.extras import install
 from projbank.integrity import DamageError, told
 from projbank.rows.arrow import ColumnRows, ListRows, list_length, vector_column
 from projbank.rows.chunked import ChunkedRows
@@ -142,7 +143,7 @@ def open_arrow(path: Path, column: str | None = None) -> RowSource:
     try:
         import pyarrow as pa
     except ImportError as error:
-        raise ImportError(f"{path}: reading Arrow files needs pyarrow: pip install projbank[parquet]") from error
+        raise ImportError(f"{path}: reading Arrow files needs pyarrow: {install('parquet')}.") from error
     with told(path, "Arrow file"):
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
         table.validate()
@@ -175,6 +176,6 @@ def _opened(path: Path) -> Any:
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise ImportError(f"{path}: reading parquet needs pyarrow: pip install projbank[parquet]") from error
+        raise ImportError(f"{path}: reading parquet needs pyarrow: {install('parquet')}.") from error
     with told(path, "parquet file"):
         return pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True)

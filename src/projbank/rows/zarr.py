@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from projbank.extras import install
 from projbank.integrity import DamageError, told
 from projbank.rows.anndata import sparse_kind
 from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open_matrix
@@ -80,7 +81,7 @@ def open_zarr(
     try:
         import zarr
     except ImportError as error:
-        raise ImportError(f"{path}: reading zarr needs zarr: pip install projbank[zarr]") from error
+        raise ImportError(f"{path}: reading zarr needs zarr: {install('zarr')}.") from error
 
     def opened(name: str) -> Any:
         with told(path, "zarr store"):

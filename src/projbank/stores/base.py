@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from projbank.bits import check_codes, clear_padding
+from projbank.extras import install
 from projbank.params import check_choice, check_int
 from projbank.search.blocks import NewCodes
 from projbank.search.ids import are_texts, encode_payload, new_ids, refuse
@@ -38,7 +39,7 @@ def import_extra(module: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ImportError(f"This store needs {module}: pip install projbank[{extra}]") from error
+        raise ImportError(f"This store needs {module}: {install(extra)}.") from error
 
 
 class Wanted(NamedTuple):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from projbank.extras import install
 from projbank.files import atomic_path
 from projbank.upkeep.result import Check
 
@@ -19,7 +20,7 @@ def save_picture(found: Check, path: str | os.PathLike[str]) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("A picture needs matplotlib: pip install projbank[report]") from error
+        raise ImportError(f"A picture needs matplotlib: {install('report')}.") from error
     kind = Path(path).suffix.lstrip(".").lower()
     if kind not in ("png", "svg", "pdf"):
         raise ValueError(f"path of the picture must end in .png, .svg or .pdf. Got {os.fspath(path)!r}.")

@@ -9,17 +9,19 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 
 from projbank.evaluate.results import Mean, read_results
+from projbank.methods import METHODS
 from projbank.paper.report import causes, paper, plots, sections, write_report
-from projbank.paper.report.content import Cell, Figure, Table, mark_best, three_digits, with_spread
+from projbank.paper.report.content import Cell, Figure, Table, decimal, mark_best, three_digits, with_spread
+from projbank.paper.report.names import METHODS as EXPLAINED
 from projbank.paper.report.statements import STATEMENTS, Measure, check, judge, statements_table
 from projbank.paper.report.study import SetInfo, read_study
 from projbank.paper.report.tables import area_table, cost_table, retrieval_table, tuned_table
 
 
-def made_up_set(values, **words):
-    """A set with one record per method and length."""
+def made_up_set(values, seeds=1, **words):
+    """A set with one record per method, length and seed."""
     one = SetInfo(
-        **{"name": "x", "title": "X", "kind": "fv", "n_vectors": 100, "dimensions": 640, "classes": 5} | words
+        **{"name": "x", "title": "X", "kind": "fv", "n_vectors": 2000, "dimensions": 640, "classes": 5} | words
     )
     one.records[""] = [
         {
@@ -28,11 +30,12 @@ def made_up_set(values, **words):
             "method": method,
             "n_bits": None if method in ("original", "sign") else n_bits,
             "params": {},
-            "seed": 0,
+            "seed": seed,
             "bits": n_bits,
             "precision": {"50": value},
         }
         for (method, n_bits), value in values.items()
+        for seed in range(seeds)
     ]
     return one
 
@@ -77,7 +80,7 @@ def test_the_page_needs_nothing_else(folder):
 def test_every_protocol_has_its_section(folder):
     found = {section.name: section.parts for section in sections.build(folder)}
     expected = ["summary", "retrieval-digits", "cost", "action", "pair-error", "soft", "pr-curves"]
-    expected += ["tuned", "causes", "sensitivity"]
+    expected += ["tuned", "causes", "sensitivity", "names"]
     assert list(found) == [*expected, "machines"]
     for name in expected:
         assert any(isinstance(part, Table | Figure) for part in found[name])
@@ -100,7 +103,9 @@ def test_tables_hold_means_over_seeds():
     rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
     columns = [(column.title, column.detail, column.paper) for column in table.columns[1:]]
     assert columns[:2] == [("D/16", "40 bits", False), ("D/8", "80 bits", False)]
-    assert columns[2:] == [(f"D/{r}", s, True) for s in ("Flickr 1M", "ILSVRC2010") for r in (16, 8)]
+    assert columns[2:] == [
+        (f"D/{r}", s, True) for s in ("Flickr 1M, D = 64,000", "ILSVRC2010, D = 64,000") for r in (16, 8)
+    ]
     assert rows["LSH"] == [".260 ± .085", ".310 ± .014", ".270", ".319", ".160", ".185"]
     assert rows["BPB"] == [".300*", ".350*", ".376", ".385", ".197", ".210"]
     assert rows["KBPB² (RBF)"][:2] == ["-", "-"]
@@ -216,7 +221,7 @@ def test_the_papers_figures_are_looked_up_by_ratio():
     assert paper.precision("ILSVRC2010", "vlad", "alpha0", 50, 8) is None
     assert paper.precision("Flickr 1M", "", "bpb", 50, 8) is None
     assert paper.precision("Flickr 1M", "fv", "bpb", 50, 64) is None
-    assert paper.cost("coding ms", "kbpb-rbf", 10) == 19.10
+    assert paper.cost("coding µs", "kbpb-rbf", 10) == pytest.approx(19_100)
     assert paper.accuracy("vlad", "bpb", 20) == 75.52
     assert paper.accuracy("fv", "alpha0", 10) == 76.78
 
@@ -265,7 +270,7 @@ def said(text):
 
 
 def test_statements_follow_the_figures():
-    agreeing = made_up_set(AS_IN_THE_PAPER)
+    agreeing = made_up_set(AS_IN_THE_PAPER, seeds=2)
     of_precision = [said for said in STATEMENTS if said.measure == Measure() and said.judge is None]
     found = {said.text: check(said, agreeing) for said in of_precision}
     measured = {text: outcome for text, outcome in found.items() if outcome != "not measured"}
@@ -273,26 +278,26 @@ def test_statements_follow_the_figures():
     for text, outcome in measured.items():
         expected = next((word for start, word in odd.items() if text.startswith(start)), "agrees")
         assert outcome.partition(":")[0] == expected, text
-    upside_down = made_up_set({key: 1 - value for key, value in AS_IN_THE_PAPER.items()})
+    upside_down = made_up_set({key: 1 - value for key, value in AS_IN_THE_PAPER.items()}, seeds=2)
     outcomes_then = [
         check(said(start), upside_down).partition(":")[0] for start in ("BPB is level", "Kernels", "CBE is")
     ]
     assert outcomes_then == ["differs"] * 3
-    few = made_up_set({("original", 80): 0.4, ("lsh", 80): 0.3})
+    few = made_up_set({("original", 80): 0.4, ("lsh", 80): 0.3}, seeds=2)
     assert set(outcomes(few)) == {"open", "not measured"}
-    below = made_up_set(AS_IN_THE_PAPER | {("bpb", 80): 0.37})
+    below = made_up_set(AS_IN_THE_PAPER | {("bpb", 80): 0.37}, seeds=2)
     assert check(STATEMENTS[0], below) == "differs: BPB .370, Original .400"
-    within = made_up_set(AS_IN_THE_PAPER | {("bpb", 80): 0.397})  # less than 1 % below
+    within = made_up_set(AS_IN_THE_PAPER | {("bpb", 80): 0.397}, seeds=2)  # less than 1 % below
     assert check(STATEMENTS[0], within) == "agrees: BPB .397, Original .400"
 
 
 def test_statements_are_judged_at_every_length():
     values = {("original", 80): 0.4, ("bpb", 80): 0.3, ("bpb", 40): 0.4, ("bpb", 20): 0.41, ("kbpb-rbf", 80): 0.35}
-    one = made_up_set(values | {("kbpb-rbf", 40): 0.41, ("kbpb-rbf", 20): 0.41})
+    one = made_up_set(values | {("kbpb-rbf", 40): 0.41, ("kbpb-rbf", 20): 0.41}, seeds=2)
     assert [(v.ratio, v.outcome) for v in judge(STATEMENTS[0], one)] == [(32, "agrees"), (16, "agrees"), (8, "differs")]
     expected = "in part: agrees at D/32, D/16, differs at D/8. BPB .300, Original .400"
     assert check(STATEMENTS[0], one) == expected
-    gains = "KBPB² (RBF) - BPB (longest) .050, KBPB² (RBF) - BPB (shortest) .000"
+    gains = "KBPB² (RBF) - BPB (longest) .050, KBPB² (RBF) - BPB (shortest) 0"
     assert check(said("KBPB gains"), one) == f"agrees: {gains}"
 
 
@@ -313,17 +318,59 @@ def test_gaps_are_judged_between_recognition_and_retrieval():
     assert list(verdict.figures.values()) == pytest.approx([100 * (1 - 80 / 90), 25])
 
 
-def test_toy_sets_are_not_judged(folder):
-    toy = made_up_set(AS_IN_THE_PAPER, toy=True)
-    assert check(STATEMENTS[0], toy) == "BPB .400, Original .400"
-    assert not {"agrees", "differs", "open"} & set(outcomes(toy))
+@pytest.mark.parametrize(
+    ("words", "why"), [({"toy": True}, "a small set"), ({"n_vectors": 999}, "a small set"), ({"seeds": 1}, "one seed")]
+)
+def test_small_sets_and_single_seeds_get_no_verdict(words, why):
+    one = made_up_set(AS_IN_THE_PAPER, **{"seeds": 2} | words)
+    assert check(STATEMENTS[0], one) == f"no verdict: {why}. BPB .400, Original .400"
+    assert not {"agrees", "differs"} & set(outcomes(one))
+
+
+def test_one_method_of_one_seed_takes_the_verdict():
+    one = made_up_set({("original", 80): 0.4, ("bpb", 80): 0.3}, seeds=2)
+    assert check(STATEMENTS[0], one).startswith("differs")
+    one.records[""] = [r for r in one.records[""] if r["method"] == "original" or r["seed"] == 0]
+    assert check(STATEMENTS[0], one).startswith("no verdict: one seed.")
+
+
+def test_costs_are_judged_by_one_seed():
+    one = made_up_set({})
+    one.records["cost"] = over_seeds("model_bytes", [2e6], method="kbpb-rbf") + over_seeds(
+        "model_bytes", [1e6], method="bpbc"
+    )
+    assert check(said("KBPB stores more"), one).startswith("agrees")
+
+
+def test_the_demo_set_gets_no_verdict(folder):
     (digits,) = read_study(folder)
     assert digits.toy
-    assert not re.search("<strong class=", (folder / "report.html").read_text())
+    text = (folder / "report.html").read_text()
+    assert not re.search('<strong class="(agrees|differs)', text)
+    assert "A small set: its figures get no verdict." in text
+
+
+def test_names_of_methods_are_explained(folder):
+    (section,) = [one for one in sections.build(folder) if one.name == "names"]
+    names = [row[0].text for row in section.parts[0].rows]
+    assert names[:3] == ["Original", "LSH", "BPB"]
+    assert set(METHODS) | {"original"} == set(EXPLAINED)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0"), (0.0004, "0"), (-0.0001, "0"), (0.0006, ".001"), (1.0, "1.000")]
+)
+def test_no_figure_is_all_zeros(value, text):
+    assert decimal(value) == text
+
+
+def test_a_spread_too_small_to_show_is_a_bound():
+    assert with_spread(Mean.of([0.5, 0.50001])).text == ".500 ± <.001"
+    assert with_spread(Mean.of([0.5, 0.51])).text == ".505 ± .007"
 
 
 def test_statements_stand_beside_the_papers_figures():
-    table = statements_table([made_up_set(AS_IN_THE_PAPER), made_up_set({}, title="Y")])
+    table = statements_table([made_up_set(AS_IN_THE_PAPER, seeds=2), made_up_set({}, title="Y")])
     assert [column.title for column in table.columns[3:]] == ["X", "Y"]
     first = [cell.text for cell in table.rows[0]]
     assert first[1:] == [
@@ -345,12 +392,12 @@ def test_the_paper_agrees_with_itself():
         for m in paper.RETRIEVAL["Flickr 1M"]
         for ratio, bits in lengths.items()
     }
-    one = made_up_set({key: value for key, value in found.items() if value})
+    one = made_up_set({key: value for key, value in found.items() if value}, seeds=2)
     one.records["cost"] = [
         record
-        | {"coding_seconds": paper.cost("coding ms", method, ratio) / 1e3}
+        | {"coding_seconds": paper.cost("coding µs", method, ratio) / 1e6}
         | {"model_bytes": 1e6 * paper.cost("storage MB", method, ratio)}
-        for method in paper.COST["coding ms"]
+        for method in paper.COST["coding µs"]
         for ratio in (8, 20)
         for record in over_seeds(
             "training_seconds", [paper.cost("training s", method, ratio)], method=method, n_bits=640 // ratio
@@ -373,7 +420,8 @@ def test_methods_are_compared_on_the_seeds_that_they_share():
     second = made_up_set({("original", 80): 0.9, ("bpb", 80): 0.9}).records[""]
     one.records[""] += [record | {"seed": 1} for record in second]
     assert "BPB .635" in check(STATEMENTS[0], one)  # BPB and floats over both seeds
-    assert check(said("Kernels help"), one) == "agrees: KBPB² (RBF) .420, KBPB¹ (poly) .410, BPB .370"
+    expected = "no verdict: one seed. KBPB² (RBF) .420, KBPB¹ (poly) .410, BPB .370"
+    assert check(said("Kernels help"), one) == expected
 
 
 def test_pair_errors_are_means_over_seeds():
@@ -439,11 +487,11 @@ def test_cost_is_the_least_of_all_seeds():
             "coding_seconds", [2 * least, least, 9 * least], method=method, protocol={"training": 50, "coded": 8}
         )
     ]
-    table = cost_table(one, "coding ms")
+    table = cost_table(one, "coding µs")
     assert [(row[0].text, row[1].text, row[1].best) for row in table.rows] == [
-        ("BPBC", "2.00", False),
-        ("CBE", "3.00", False),
-        ("BPB", "1.00", True),
+        ("BPBC", "2,000", False),
+        ("CBE", "3,000", False),
+        ("BPB", "1,000", True),
     ]
 
 

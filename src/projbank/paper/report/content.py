@@ -54,8 +54,10 @@ class Section(NamedTuple):
 
 
 def decimal(value: float, digits: int = 3) -> str:
-    """Write a number; below 1 without the leading zero, as in the tables of the field."""
+    """Write a number; below 1 without the leading zero, as in the tables of the field, and 0 as 0."""
     text = f"{value:,.{digits}f}"
+    if not text.strip("-0."):
+        return "0"
     return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
 
 
@@ -73,7 +75,9 @@ def with_spread(mean: Mean | None, digits: int = 3) -> Cell:
     """A cell with mean and spread; a single seed is marked by a star."""
     if mean is None:
         return Cell("-")
-    spread = f" ± {decimal(mean.spread, digits)}" if mean.n > 1 else "*"
+    least = 10.0**-digits
+    width = decimal(mean.spread, digits) if mean.spread >= least / 2 else f"<{decimal(least, digits)}"
+    spread = f" ± {width}" if mean.n > 1 else "*"
     return Cell(decimal(mean.value, digits) + spread, mean.value, n=mean.n)
 
 

@@ -12,7 +12,7 @@ from projbank.paper.report import plots, sections
 from projbank.paper.report.content import Cell, Column, Figure, Section, Table
 
 TITLE = "Projection banks, measured again"
-OUTCOMES = ("agrees", "differs", "in part", "open")
+OUTCOMES = ("agrees", "differs", "in part", "open", "no verdict")
 
 
 def write_report(folder: Path) -> Path:

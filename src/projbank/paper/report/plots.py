@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from projbank.evaluate.results import Mean
+from projbank.extras import install
 from projbank.paper.report.content import Figure
 from projbank.paper.report.study import METHODS, Lines, SetInfo, method_name
 
@@ -155,7 +156,7 @@ def render(figure: Figure) -> tuple[str, bytes, bytes]:
         import matplotlib as mpl
         from matplotlib.figure import Figure as Canvas
     except ImportError as error:
-        raise ImportError("plots need Matplotlib: pip install projbank[report]") from error
+        raise ImportError(f"plots need Matplotlib: {install('report')}.") from error
 
     ink: dict[Any, Any] = {f"{part}.color": INK for part in ("text", "xtick", "ytick")}
     looks = ink | {

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from projbank.paper.report import causes, plots, tables
 from projbank.paper.report.content import Figure, Section, Table
-from projbank.paper.report.statements import statements_table
+from projbank.paper.report.names import names_table
+from projbank.paper.report.statements import is_small, statements_table
 from projbank.paper.report.study import SetInfo, read_study
 
 Parts = list[str | Table | Figure | None]
@@ -42,13 +43,18 @@ def build(folder: Path) -> list[Section]:
         measured = [one for one in sets if one.records.get(protocol)]
         parts = [part for one in measured for part in [*build_parts(one), *_setting(one, protocol)]]
         sections.append((protocol, title, parts))
+    sections.append(("names", "What the names mean", [names_table(sets)]))
     sections.append(("machines", "Machines and dates", _machines(sets)))
     filled = [Section(name, title, [part for part in parts if part is not None]) for name, title, parts in sections]
     return [section for section in filled if section.parts]
 
 
 def _summary(sets: list[SetInfo]) -> Parts:
-    return [INTRODUCTION, *(f"{one.title}: {one.describe()}." for one in sets), statements_table(sets)]
+    return [INTRODUCTION, *map(_about, sets), statements_table(sets)]
+
+
+def _about(one: SetInfo) -> str:
+    return f"{one.title}: {one.describe()}.{' A small set: its figures get no verdict.' if is_small(one) else ''}"
 
 
 def _retrieval(one: SetInfo) -> Parts:

@@ -19,7 +19,7 @@ WHOLE = {"map": "mean average precision", "area": "area under precision against 
 COSTS = {
     "storage MB": ("model_bytes", 1e-6),
     "training s": ("training_seconds", 1.0),
-    "coding ms": ("coding_seconds", 1e3),
+    "coding µs": ("coding_seconds", 1e6),
 }
 """What records call a measure of cost, and its unit."""
 
@@ -32,10 +32,14 @@ def retrieval_table(one: SetInfo, k: int, score: str = "precision") -> Table:
         f"{sizes['training']:,} of them for training."
     )
     known = (
-        {} if asymmetric else {source: partial(paper.precision, source, one.kind, k=k) for source in paper.RETRIEVAL}
+        {}
+        if asymmetric
+        else {paper.place(s, one.kind): partial(paper.precision, s, one.kind, k=k) for s in paper.RETRIEVAL}
     )
     title = f"{one.title}: precision at {k}{' with real-valued queries (asymmetric)' if asymmetric else ''}"
-    notes = [data, *([] if asymmetric else [REAL_NUMBERS]), BEST]
+    theirs = [f"The paper: {source}, {words}." for source, words in paper.DATA.items() if source in paper.RETRIEVAL]
+    beside = theirs if any(look(method="bpb", ratio=r) for look in known.values() for r in one.ratios()) else []
+    notes = [data, *beside, *([] if asymmetric else [REAL_NUMBERS]), BEST]
     return _by_length(one, f"p{k}-{score}", title, "", _means(one, "", (score, str(k))), known, notes)
 
 
@@ -56,9 +60,9 @@ def cost_table(one: SetInfo, what: str) -> Table:
     notes = {
         "storage MB": "Ours in single precision with group numbers, the paper's in double precision.",
         "training s": f"{protocol['training']:,} training vectors here, 150,000 in the paper.{busy}",
-        "coding ms": f"One vector, on one thread, in a batch of {protocol['coded']}.{busy}",
+        "coding µs": f"One vector, on one thread, in a batch of {protocol['coded']}.{busy}",
     }
-    known = {"64,000-d": partial(paper.cost, what)}
+    known = {paper.place("ILSVRC2010", "fv"): partial(paper.cost, what)}
     name, title = f"cost-{what.partition(' ')[0]}", f"{one.title}: {what}"
     return _by_length(one, name, title, "cost", ours, known, [notes[what]], write=three_digits, lowest=True)
 
@@ -68,8 +72,9 @@ def action_table(one: SetInfo) -> Table:
     kind, protocol = one.kind or "fv", one.records["action"][0]["protocol"]
     (train, test), *_ = protocol.get("fold_sizes", [(0, 0)])
     each = f" ({train:,} for training, {test:,} for testing)" if train else ""
-    notes = [f"{one.describe()}, folds: {protocol['folds']}{each}; {protocol['svm']}.", BEST]
-    known, write = {f"UCF101, {kind.upper()}": partial(paper.accuracy, kind)}, partial(decimal, digits=1)
+    notes = [f"{one.describe()}, folds: {protocol['folds']}{each}; {protocol['svm']}."]
+    notes += [f"The paper: UCF101, {paper.DATA['UCF101']}.", BEST]
+    known, write = {paper.place("UCF101", kind): partial(paper.accuracy, kind)}, partial(decimal, digits=1)
     title, ours = f"{one.title}: accuracy of a linear SVM in per cent", _means(one, "action", ("accuracy",), 1)
     return _by_length(one, "action", title, "action", ours, known, notes, write=write)
 
