@@ -49,7 +49,7 @@ def test_bits_are_counted(n_bits):
     codes = random_codes(50, (n_bits + 7) // 8)
     labels = np.random.default_rng(1).integers(0, 4, 50).astype(np.int32)
     counts = np.zeros((4, n_bits), np.int32)
-    count_bits(codes.ctypes.data, codes.strides[0], n_bits, labels, counts)
+    count_bits(codes, n_bits, labels, counts)
     bits = np.unpackbits(codes, axis=1, bitorder="little")[:, :n_bits]
     np.testing.assert_array_equal(counts, [bits[labels == label].sum(axis=0) for label in range(4)])
 

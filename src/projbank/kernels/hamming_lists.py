@@ -14,10 +14,9 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from projbank.kernels.hamming import _emit_prefetch, _hamming, _int64_at, _replace_worst
+from projbank.kernels.hamming import BYTE, WORD, _emit_prefetch, _hamming, _int64_at, _load, _replace_worst
 from projbank.kernels.jit import kernel
 
-WORD, BYTE = ir.IntType(64), ir.IntType(8)
 EIGHT = ir.VectorType(WORD, 8)
 ROWS_AT_A_TIME = 256
 """Codes of a list that are compared with all queries before the next ones: they stay in cache. A multiple of 8."""
@@ -31,10 +30,6 @@ def _splat(builder: Any, value: Any) -> Any:
     return builder.shuffle_vector(vector, ir.Constant(EIGHT, ir.Undefined), zeros)
 
 
-def _at(builder: Any, address: Any, kind: Any, align: int = 8) -> Any:
-    return builder.load(builder.inttoptr(address, kind.as_pointer()), align=align, typ=kind)
-
-
 @intrinsic
 def _eight_distances(typingctx: Any, group: Any, query: Any, n_words: Any, most: Any, distances: Any) -> Any:
     """Store the distances of a group of eight codes; return the bits of those of at most `most`. All are addresses."""
@@ -45,8 +40,8 @@ def _eight_distances(typingctx: Any, group: Any, query: Any, n_words: Any, most:
         total = cgutils.alloca_once(builder, EIGHT)
         builder.store(ir.Constant(EIGHT, [0] * 8), total)
         with cgutils.for_range(builder, n_words) as loop:
-            codes = _at(builder, builder.add(group, builder.shl(loop.index, WORD(6))), EIGHT)
-            word = _at(builder, builder.add(query, builder.shl(loop.index, WORD(3))), WORD)
+            codes = _load(builder, group, builder.shl(loop.index, WORD(6)), EIGHT)
+            word = _load(builder, query, builder.shl(loop.index, WORD(3)), WORD)
             ones = builder.call(count, [builder.xor(codes, _splat(builder, word))])
             builder.store(builder.add(builder.load(total, typ=EIGHT), ones), total)
         sums = builder.load(total, typ=EIGHT)
@@ -58,43 +53,12 @@ def _eight_distances(typingctx: Any, group: Any, query: Any, n_words: Any, most:
 
 
 @intrinsic
-def _line_distance(typingctx: Any, code: Any, query: Any, n_lines: Any) -> Any:
-    """Distance over whole lines of 64 bytes."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        code, query, n_lines = args
-        count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(EIGHT, [EIGHT]), "llvm.ctpop.v8i64")
-        total = cgutils.alloca_once(builder, EIGHT)
-        builder.store(ir.Constant(EIGHT, [0] * 8), total)
-        with cgutils.for_range(builder, n_lines) as loop:
-            place = builder.shl(loop.index, WORD(6))
-            bits = builder.xor(
-                _at(builder, builder.add(code, place), EIGHT, 1), _at(builder, builder.add(query, place), EIGHT, 1)
-            )
-            builder.store(builder.add(builder.load(total, typ=EIGHT), builder.call(count, [bits])), total)
-        reduce = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(WORD, [EIGHT]), "llvm.vector.reduce.add.v8i64"
-        )
-        return builder.call(reduce, [builder.load(total, typ=EIGHT)])
-
-    return types.intp(types.intp, types.intp, types.intp), codegen
-
-
-@intrinsic
 def _prefetch(typingctx: Any, address: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         _emit_prefetch(builder, args[0])
         return context.get_dummy_value()
 
     return types.void(types.intp), codegen
-
-
-@intrinsic
-def _byte_at(typingctx: Any, address: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.zext(builder.load(builder.inttoptr(args[0], BYTE.as_pointer()), align=1, typ=BYTE), WORD)
-
-    return types.int64(types.intp), codegen
 
 
 @kernel("void(intp, intp, intp, intp, intp, intp, int32[:, ::1], int64[::1])")
@@ -170,11 +134,7 @@ def _scan_list(
                         distance = worst + 1
                         break
                     begin = stops[stage - 1]
-                    lines = (stops[stage] - begin) >> 6
-                    distance += _line_distance(codes + row * row_stride + begin, query + begin, lines)
-                    begin += lines << 6
-                    if begin < stops[stage]:
-                        distance += _hamming(codes + row * row_stride + begin, query + begin, 0, stops[stage] - begin)
+                    distance += _hamming(codes + row * row_stride + begin, query + begin, 0, stops[stage] - begin)
                 if distance <= worst:
                     ident = _int64_at(ids + 8 * row)
                     if ident >= 0 and (distance < worst or ident < best[0]):
@@ -246,12 +206,12 @@ def scan_lists(
                 group += ROWS_AT_A_TIME * n_words * 8
 
 
-@kernel("void(intp, intp, intp, int32[::1], int32[:, ::1])")
-def count_bits(codes: Any, row_stride: Any, n_bits: Any, labels: Any, counts: Any) -> None:
+@kernel("void(uint8[:, ::1], intp, int32[::1], int32[:, ::1])")
+def count_bits(codes: Any, n_bits: Any, labels: Any, counts: Any) -> None:
     """Add to counts[labels[i]] the bits of code i: how often each bit is 1 among the codes of each label."""
     for i in range(labels.size):
         own = counts[labels[i]]
         for byte in range((n_bits + 7) // 8):
-            value = _byte_at(codes + i * row_stride + byte)
+            value = codes[i, byte]
             for bit in range(min(8, n_bits - 8 * byte)):
                 own[8 * byte + bit] += (value >> bit) & 1

@@ -107,7 +107,7 @@ def learn_centres(
         labels = nearest_centres(sample, centres, n_threads)
         sizes = np.bincount(labels, minlength=n_lists)
         counts = np.zeros((n_lists, n_bits), np.int32)
-        hamming_lists.count_bits(sample.ctypes.data, sample.strides[0], n_bits, labels, counts)
+        hamming_lists.count_bits(sample, n_bits, labels, counts)
         majority, even = pack(2 * counts > sizes[:, None]), pack(2 * counts == sizes[:, None])
         centres = majority | (centres & even)
         empty = np.flatnonzero(sizes == 0)
