@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,12 +21,12 @@ ROWS_AT_A_TIME = 4096
 
 
 class Layout(NamedTuple):
-    """How an engine takes codes: most bits, where its schema is written, and how its lines are made."""
+    """How an engine takes codes: most bits, where its schema is written, a code as JSON, and the line(s) of a code."""
 
     most_bits: int
     schema: Callable[[int, bool], dict[str, Any]]
-    lines: Callable[[str, NDArray[np.uint8], list[int] | list[str], list[str] | None], Iterator[str]]
-    ending: str
+    value: Callable[[NDArray[np.uint8]], str]
+    line: Callable[[str, int | str, str, str | None], str]
 
 
 def _elastic_schema(n_bits: int, named: bool) -> dict[str, Any]:
@@ -60,39 +60,35 @@ def _milvus_schema(n_bits: int, named: bool) -> dict[str, Any]:
     return {"schema": {"autoId": False, "enabledDynamicField": False, "fields": fields}, "indexParams": [index]}
 
 
-def _bulk(name: str, ids: list[int] | list[str], values: Iterable[str], payload: list[str] | None) -> Iterator[str]:
-    """Two lines per code, as the bulk interface of Elasticsearch and OpenSearch takes them."""
-    for place, (number, value) in enumerate(zip(ids, values, strict=True)):
-        more = "" if payload is None else f', "payload": {{"value": {payload[place]}}}'
-        yield json.dumps({"index": {"_index": name, "_id": str(number)}}, ensure_ascii=False) + "\n"
-        yield f'{{"code": {value}{more}}}\n'
+def _bulk(name: str, number: int | str, code: str, payload: str | None) -> str:
+    """Two lines, as the bulk interface of Elasticsearch and OpenSearch takes them."""
+    action = json.dumps({"index": {"_index": name, "_id": str(number)}}, ensure_ascii=False)
+    more = "" if payload is None else f', "payload": {{"value": {payload}}}'
+    return f'{action}\n{{"code": {code}{more}}}\n'
 
 
-def _elastic_lines(
-    name: str, codes: NDArray[np.uint8], ids: list[int] | list[str], payload: list[str] | None
-) -> Iterator[str]:
-    return _bulk(name, ids, (f'"{code.tobytes().hex()}"' for code in codes), payload)
+def _row(name: str, number: int | str, code: str, payload: str | None) -> str:
+    """One line with all fields, as Milvus imports it."""
+    more = "" if payload is None else f', "payload": {payload}'
+    return f'{{"id": {json.dumps(number, ensure_ascii=False)}, "code": {code}{more}}}\n'
 
 
-def _opensearch_lines(
-    name: str, codes: NDArray[np.uint8], ids: list[int] | list[str], payload: list[str] | None
-) -> Iterator[str]:
-    return _bulk(name, ids, (json.dumps(code.tolist()) for code in codes.view(np.int8)), payload)
+def _hexadecimal(code: NDArray[np.uint8]) -> str:
+    return f'"{code.tobytes().hex()}"'
 
 
-def _milvus_lines(
-    name: str, codes: NDArray[np.uint8], ids: list[int] | list[str], payload: list[str] | None
-) -> Iterator[str]:
-    for place, (number, code) in enumerate(zip(ids, codes, strict=True)):
-        more = "" if payload is None else f', "payload": {payload[place]}'
-        key = json.dumps(number, ensure_ascii=False)
-        yield f'{{"id": {key}, "code": {json.dumps(code.tolist())}{more}}}\n'
+def _signed(code: NDArray[np.uint8]) -> str:
+    return json.dumps(code.view(np.int8).tolist())
+
+
+def _unsigned(code: NDArray[np.uint8]) -> str:
+    return json.dumps(code.tolist())
 
 
 EXPORTS: dict[str, Layout] = {
-    "elasticsearch": Layout(4096 * 8, _elastic_schema, _elastic_lines, ".ndjson"),
-    "opensearch": Layout(16_000, _opensearch_schema, _opensearch_lines, ".ndjson"),
-    "milvus": Layout(262_144, _milvus_schema, _milvus_lines, ".jsonl"),
+    "elasticsearch": Layout(4096 * 8, _elastic_schema, _hexadecimal, _bulk),
+    "opensearch": Layout(16_000, _opensearch_schema, _signed, _bulk),
+    "milvus": Layout(262_144, _milvus_schema, _unsigned, _row),
 }
 """Engine to its layout."""
 
@@ -146,7 +142,10 @@ def export(
     ):
         for start, stop in split_rows(len(array), ROWS_AT_A_TIME):
             rows = np.ascontiguousarray(clear_padding(array[start:stop], n_bits))
-            file.writelines(layout.lines(name, rows, own[start:stop], None if texts is None else texts[start:stop]))
+            file.writelines(
+                layout.line(name, own[i], layout.value(code), None if texts is None else texts[i])
+                for i, code in enumerate(rows, start)
+            )
     with atomic_path(schema, kind="JSON file", force=force) as temporary:
         temporary.write_text(json.dumps(layout.schema(whole, named), indent=1) + "\n", encoding="utf-8")
     return target, schema
