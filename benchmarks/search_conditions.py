@@ -51,7 +51,9 @@ def threads(index: HammingIndex, queries: Any, codes: Any) -> list[dict[str, Any
         },
         TURNS,
     )
+    cpu = {n_jobs: cpu_seconds(lambda n_jobs=n_jobs: index.search(queries, K, n_jobs=n_jobs)) for n_jobs in (1, 2)}  # type: ignore[misc]
     return [
+        row("batch, CPU seconds of 2 threads / of 1", cpu[2] / cpu[1]),
         row("batch, 1 thread / 2 threads", times["one"] / times["two"]),
         row("plain read, 1 thread / 2 threads", times["read one"] / times["read two"]),
     ]
