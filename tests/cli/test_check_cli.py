@@ -36,10 +36,12 @@ def test_codes_alone_and_the_index_of_them_give_what_python_gives(files, projban
     assert projbank("encode", "b.safetensors", "x.npy", "-o", "c.npy")[0] == 0
     assert projbank("index", "c.npy", "-o", "i.pbi", "--bits", "32")[0] == 0
     expected = json.loads(json.dumps(check(None, files[:240], codes=np.load("c.npy")).as_dict()))
-    for words in (["--codes", "c.npy"], ["--index", "i.pbi"]):
-        code, out, _ = projbank("check", "x.npy", "--json", *words)
-        assert code == 0
+    assert projbank("store", "faiss", "c.npy", "--to", "folder")[0] == 0
+    for words in (["--codes", "c.npy"], ["--index", "i.pbi"], ["--store", "faiss", "--to", "folder"]):
+        code, out, err = projbank("check", "x.npy", "--json", *words)
+        assert code == 0, err
         assert json.loads(out) == expected
+    assert "give one of them" in projbank("check", "x.npy", "--codes", "c.npy", "--store", "faiss")[2]
 
 
 def test_new_vectors_like_the_old_ones(files, projbank):

@@ -36,6 +36,7 @@ def test_a_store_is_coded_anew(open_store, banks, tmp_path):
         assert nearest(store, new, X, ids)
     with open_store() as store:
         assert nearest(store, new, X, ids)
+        assert np.array_equal(store.codes(), new.transform(X)[np.argsort(ids)])
         assert store.payload(ids[:3]) == [{"n": int(i)} for i in ids[:3]]
         with pytest.raises(ValueError, match="codes must be 50"):
             store.replace(old.transform(X[:9]))
@@ -52,6 +53,7 @@ def test_text_ids_and_an_index_stay(tmp_path, banks):
         distances, ids = store.search(new.transform(X[:5]), 1, effort=2)
         assert (distances[:, 0] == 0).all()
         assert ids[:, 0].tolist() == names[:5]
+        assert np.array_equal(store.codes(), new.transform(X))
         with pytest.raises(ValueError, match="already has an index"):
             store.build_index("ivf")
 

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from projbank.cli.bank import Jobs, Quiet, verbosity
+from projbank.cli.recode import Store
+from projbank.cli.store import Engine, open_store
 from projbank.cli.vectors import Dataset, Reading
 
 
@@ -29,6 +31,9 @@ def check(
         typer.Option(help="Their codes: .npy of dtype uint8, an index of projbank, or a binary index of FAISS."),
     ] = None,
     index: Annotated[Path | None, typer.Option(help="The same as --codes.")] = None,
+    store: Annotated[Store | None, typer.Option(help="Or the engine of a store, made by projbank store.")] = None,
+    to: Annotated[str, typer.Option("--to", help="The store's folder, database file, or address.")] = "store",
+    table: Annotated[str, typer.Option(help="Its table.")] = "codes",
     labels: Annotated[Path | None, typer.Option(help="Labels: .npy, one per vector.")] = None,
     new: Annotated[Path | None, typer.Option(help="New vectors: do they differ from those the bank knows?")] = None,
     reference: Annotated[
@@ -53,15 +58,15 @@ def check(
     from projbank.models.file import load
     from projbank.rows.files import open_array, open_vectors
     from projbank.upkeep.check import check as measure
-    from projbank.upkeep.sources import open_codes
+    from projbank.upkeep.sources import StoredCodes, open_codes
 
     if not 1 <= len(files) <= 2:
         raise ValueError(f"projbank check takes a bank and vectors, or vectors alone. Got {len(files)} files.")
-    if codes is not None and index is not None:
-        raise ValueError("--codes and --index are the same: give one of them.")
+    if sum(given is not None for given in (codes, index, store)) > 1:
+        raise ValueError("Codes come from --codes, --index or --store: give one of them.")
     place = codes or index
-    if len(files) == 1 and place is None:
-        raise ValueError("projbank check needs a bank and vectors, or vectors and --codes.")
+    if len(files) == 1 and place is None and store is None:
+        raise ValueError("projbank check needs a bank and vectors, or vectors and --codes, --index or --store.")
     vectors, bank_path = files[-1], files[0] if len(files) == 2 else None
     X = open_vectors(vectors, dataset)
     bank: Any = None
@@ -71,6 +76,9 @@ def check(
         Reading(dataset).check(vectors, X, bank_path, bank)
         bank.set_params(n_jobs=jobs, verbose=0)
     stored = None if place is None else open_codes(place)
+    if store is not None:
+        with open_store(Engine(store.value), to, table) as opened:
+            stored = StoredCodes(opened.codes(), opened.numbers(), opened.n_bits, None)
     if bank is not None and stored is not None:
         mend = f"check it with the bank that made it, or code anew: projbank recode {bank_path} {vectors} {place}"
         check_made_by(

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from projbank.bits import check_codes, clear_padding
+from projbank.bits import check_codes, clear_padding, code_bytes
 from projbank.extras import install
 from projbank.params import check_choice, check_int
 from projbank.search.blocks import NewCodes
@@ -150,6 +150,10 @@ class CodeStore(ABC):
     def numbers(self) -> NDArray[np.int64]:
         """Numbers of all codes, ascending: their ids, or what the store has counted where ids are texts."""
         return np.sort(self._stored_ids()) if self.count() else np.empty(0, np.int64)
+
+    def codes(self) -> NDArray[np.uint8]:
+        """All codes, (count, ceil(n_bits / 8)), in the order of `numbers`."""
+        return self._stored_codes() if self.count() else np.empty((0, code_bytes(self.n_bits)), np.uint8)
 
     def replace(self, codes: ArrayLike) -> Self:
         """Put other codes of the same length in place of all, in one step; until then searches find the old ones.
@@ -304,6 +308,10 @@ class CodeStore(ABC):
     def _known_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return those of `ids` that are stored."""
         return ids[np.isin(ids, self._stored_ids())]
+
+    def _stored_codes(self) -> NDArray[np.uint8]:
+        """Return all codes of a store that is not empty, by ascending numbers."""
+        raise TypeError(f"{type(self).__name__} does not give its codes back.")
 
     def _stored_ids(self) -> NDArray[np.int64]:
         """Return all ids, in any order."""

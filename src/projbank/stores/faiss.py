@@ -165,6 +165,11 @@ class FaissStore(CodeStore):
         parts = [faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)).copy() for i in range(lists.nlist)]
         return np.concatenate(parts).astype(np.int64)
 
+    def _stored_codes(self) -> NDArray[np.uint8]:
+        parts = self._parts(self._stored_ids())
+        order = np.argsort(np.concatenate([part.ids for part in parts]))
+        return np.asarray(np.concatenate([part.codes for part in parts])[order])
+
     def _add_batch(self, batch: NewCodes) -> None:
         self._index.add_with_ids(batch.codes, batch.ids)
         numbers = batch.ids.tolist()

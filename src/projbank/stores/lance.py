@@ -98,6 +98,11 @@ class LanceStore(CodeStore):
     def _stored_ids(self) -> NDArray[np.int64]:
         return self._table.search().select(["id"]).limit(self._count() or 1).to_arrow()["id"].to_numpy()
 
+    def _stored_codes(self) -> NDArray[np.uint8]:
+        found = self._table.search().select(["id", "code"]).limit(self._count()).to_arrow().sort_by("id")
+        values = found["code"].combine_chunks().flatten()
+        return np.asarray(values.to_numpy().reshape(-1, code_bytes(self._n_bits)))
+
     def _add_batch(self, batch: NewCodes) -> None:
         self._table.add(self._columns(batch))
 

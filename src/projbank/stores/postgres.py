@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.bits import unpack
+from projbank.bits import code_bytes, unpack
 from projbank.params import reject
 from projbank.search.blocks import NewCodes
 from projbank.search.scan import Nearest
@@ -171,6 +171,13 @@ class PostgresStore(CodeStore):
             rows = self._run(cursor, "SELECT id FROM {table}").fetchall()
         return np.array([row[0] for row in rows], dtype=np.int64)
 
+    def _stored_codes(self) -> NDArray[np.uint8]:
+        statement = self._psycopg.sql.SQL("COPY (SELECT id, code FROM {} ORDER BY id) TO STDOUT (FORMAT BINARY)")
+        with self._transaction() as cursor, cursor.copy(statement.format(self._table)) as copy:
+            content = b"".join(bytes(part) for part in copy)
+        rows = np.frombuffer(content[len(COPY_SIGNATURE) : -len(COPY_END)], _row_layout(code_bytes(self.n_bits)))
+        return np.asarray(REVERSED[rows["code"]])
+
     def _replace(self, codes: NDArray[np.uint8], numbers: NDArray[np.int64]) -> None:
         n_bits = self.n_bits
         with self._transaction() as cursor:
@@ -282,11 +289,16 @@ def _texts(codes: NDArray[np.uint8], n_bits: int) -> Iterator[str]:
 def _binary_rows(codes: NDArray[np.uint8], ids: NDArray[np.int64], n_bits: int) -> bytes:
     """Rows in the binary format of COPY: for each the number of fields, then each field after its length in bytes."""
     width = codes.shape[1]
-    layout = [("fields", ">i2"), ("id_bytes", ">i4"), ("id", ">i8"), ("code_bytes", ">i4"), ("n_bits", ">i4")]
-    rows = np.empty(len(codes), dtype=[*layout, ("code", np.uint8, (width,))])
+    rows = np.empty(len(codes), _row_layout(width))
     rows["fields"], rows["id_bytes"], rows["id"] = 2, 8, ids
     rows["code_bytes"], rows["n_bits"], rows["code"] = 4 + width, n_bits, REVERSED[codes]
     return rows.tobytes()
+
+
+def _row_layout(width: int) -> np.dtype[Any]:
+    """Id and code of `width` bytes in the binary format of COPY."""
+    layout = [("fields", ">i2"), ("id_bytes", ">i4"), ("id", ">i8"), ("code_bytes", ">i4"), ("n_bits", ">i4")]
+    return np.dtype([*layout, ("code", np.uint8, (width,))])
 
 
 def _line(error: Exception) -> str:

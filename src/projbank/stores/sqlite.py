@@ -92,6 +92,10 @@ class SqliteStore(CodeStore):
     def _stored_ids(self) -> NDArray[np.int64]:
         return np.array([row[0] for row in self._run(f"SELECT id FROM {self._table}")], dtype=np.int64)
 
+    def _stored_codes(self) -> NDArray[np.uint8]:
+        rows = self._run(f"SELECT code FROM {self._table} ORDER BY id")
+        return np.frombuffer(b"".join(row[0] for row in rows), np.uint8).reshape(len(rows), -1)
+
     def _replace(self, codes: NDArray[np.uint8], numbers: NDArray[np.int64]) -> None:
         rows = ((code.tobytes(), number) for code, number in zip(codes, numbers.tolist(), strict=True))
         with self._transaction() as connection:
