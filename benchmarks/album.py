@@ -35,7 +35,7 @@ from projbank.album import describe
 from projbank.album.duplicates import NEAR, find_duplicates
 from projbank.album.store import Content, File
 from projbank.evaluate.results import stamp
-from projbank.features.processes import Processes
+from projbank.features.workers import Processes
 from projbank.threads import available_cores
 
 DESCRIBERS = ("sift", "net")

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.common import best_seconds, report, result_path, row, write_result
 from projbank.features import VLAD, DenseSIFT, DenseTrajectories, FisherVector
-from projbank.features.dense_sift import OPENCV_SIZE_PER_BIN
+from projbank.features.sift import OPENCV_SIZE_PER_BIN
 
 N_DESCRIPTORS, N_COMPONENTS = 4_000, 250
 

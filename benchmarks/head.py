@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import as_words, plain_read, report, result_path, row, write_result
-from projbank.blas import blas_threads
 from projbank.methods import METHODS
 from projbank.models.bank import Bank
 from projbank.models.headed import HeadedBank
 from projbank.rows.source import as_rows
+from projbank.threads import blas_threads
 
 D, N_BITS, N_ROWS, N_SINGLE = 64_000, 4_000, 240, 24
 SIZES = ((8192, 256), (4096, 256), (1024, 64))

@@ -24,7 +24,7 @@ from benchmarks.common import RESULTS, as_words, plain_read, report, row, write_
 from projbank import HammingIndex, KernelProjectionBank
 from projbank.evaluate.data import draw_split, split_sizes
 from projbank.metrics import precision_at_k
-from projbank.models.groups import Groups
+from projbank.models.mercer import Groups
 from projbank.models.mercer_bank import MercerBank
 from projbank.rows.source import ArrayRows, as_rows
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from benchmarks.common import report, result_path, row, write_result
 from projbank import ProjectionBank
-from projbank.learn import paper
 from projbank.learn.grouping import group_dimensions
 from projbank.learn.neighbors import nearest_neighbors, positive_pairs
+from projbank.learn.paper import PaperLearner
+from projbank.learn.run import Run
 from projbank.rows.source import as_rows
 
 
@@ -33,12 +34,11 @@ def learning_seconds(X: Any, n_bits: int, turns: int) -> float:
     labels = group_dimensions("random", X, n_bits, np.random.default_rng(0))
     graph = positive_pairs(nearest_neighbors(as_rows(X), 50, n_threads=2))
     means = X.mean(axis=0, dtype=np.float64)
+    learner = PaperLearner.of(ProjectionBank(max_iter=40, tol=0.0).get_params())
     best = float("inf")
     for _ in range(turns):
         start = time.perf_counter()
-        paper.learn(
-            X, labels, graph, means, n_bits=n_bits, lam=1.0, max_iter=40, tol=0.0, init="leading", seed=0, n_threads=2
-        )
+        learner.learn_groups(as_rows(X), labels, graph, means, n_bits, Run("bank", seed=0, n_threads=2))
         best = min(best, time.perf_counter() - start)
     return best
 

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.common import as_words, best_seconds, plain_read, report, result_path, row, write_result
 from projbank.kernels.encode import code_rows
 from projbank.learn.grouping import overlaid_labels
-from projbank.models.groups import group_columns
+from projbank.models.bank import group_columns
 
 DIMENSIONS, ROWS, PEER_ROWS, CALLS = 64_000, 1_000, 100, 200
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from projbank import Album
 from projbank.album.duplicates import find_duplicates
-from projbank.album.sheet import write_sheet
+from projbank.album.thumbs import write_sheet
 
 
 def main(words=None):

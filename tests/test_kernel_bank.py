@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from projbank import KernelProjectionBank, load
 from projbank.bits import pack
 from projbank.models.file import ModelFileError
-from projbank.models.groups import Groups
+from projbank.models.mercer import Groups
 from tests.reference import kernel as reference
 
 KERNELS = ("rbf", "poly", "linear", laplacian_kernel)

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from projbank.base import INITS, ModelCoder
+from projbank.learn.run import Place
 from projbank.params import auto, check_choice, checks, not_negative, one_of, positive, whole
-from projbank.place import Place
 
 _SOLVERS = {
     "mixed": Place("projbank.learn.mixed:MixedLearner", "projbank.models.headed:HeadedBank"),

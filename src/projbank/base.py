@@ -10,26 +10,25 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from projbank.bits import code_bytes
-from projbank.blas import blas_threads
-from projbank.inputs import checked_rows
 from projbank.learn.renewal import Kept, keep_comparable, start_model
-from projbank.learn.run import Run
+from projbank.learn.run import Place, Run
 from projbank.models.file import ModelFile
 from projbank.models.model import Model
 from projbank.models.reference import Reference, left_over, looked_at
 from projbank.params import Check, auto, check_choice, check_int, check_labels, reject, whole
-from projbank.place import Place
 from projbank.progress import say
-from projbank.rows.source import RowSource, as_rows
+from projbank.rows.source import ArrayRows, RowSource, as_rows, foreign_rows
+from projbank.rows.sparse import checked
 from projbank.rows.spool import SpooledRows
-from projbank.threads import thread_count
+from projbank.threads import blas_threads, thread_count
 
 INITS = ("leading", "equal", "random")
 """How the weights of the paper's learners start."""
@@ -39,6 +38,42 @@ def auto_bits(n_features: int) -> int:
     """Length of a code for ``n_bits="auto"``: about D / 16, a multiple of 64 where D allows."""
     bits = max(1, n_features // 16)
     return bits if bits < 64 else (bits + 32) // 64 * 64
+
+
+def checked_rows(estimator: Any, X: Any, reset: bool) -> RowSource:
+    """Check kind and shape without a pass over the data; NaN and infinity are found as the rows are read."""
+    if not reset:
+        if not hasattr(estimator, "n_features_in_"):
+            check_is_fitted(estimator)
+        if (  # the checks below cost more than coding one vector
+            type(X) is np.ndarray
+            and X.dtype == np.float32
+            and X.ndim == 2
+            and X.shape[0] > 0
+            and X.shape[1] == estimator.n_features_in_
+            and not hasattr(estimator, "feature_names_in_")
+        ):
+            return ArrayRows(X)
+    if sp.issparse(X):
+        X = checked(X)  # before anything converts it
+    rows = foreign_rows(X)
+    if rows is not None:
+        least = 2 if reset else 1
+        if rows.shape[0] < least or rows.shape[1] < 1:
+            raise ValueError(f"X must have at least {least} row(s) and 1 column. Got shape {rows.shape}.")
+        validate_data(estimator, rows, reset=reset, skip_check_array=True)
+        return rows
+    return as_rows(
+        validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype="numeric",
+            ensure_all_finite=False,
+            ensure_min_samples=2 if reset else 1,
+        )
+    )
 
 
 def _has_margins(coder: RowCoder) -> bool:

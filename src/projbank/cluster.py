@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.blas import blas_threads
 from projbank.extras import install
 from projbank.progress import progress
 from projbank.rows.cells import Place
 from projbank.rows.files import open_vectors
 from projbank.rows.source import ALL, BLOCK_BYTES, Floats, RowSource, Statistics, as_rows
 from projbank.rows.views import ChosenRows, ColumnRange, LogCounts, RowRange
+from projbank.threads import blas_threads
 
 _TASK_BYTES = 64 << 20
 """Bytes of float32 rows that a task reads."""

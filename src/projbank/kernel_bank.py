@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from projbank.base import INITS, ModelCoder
+from projbank.learn.run import Place
 from projbank.params import auto, check_choice, check_int, checks, not_negative, one_of, positive, reject, whole
-from projbank.place import Place
 
 if TYPE_CHECKING:
     from projbank.models.mercer_bank import MercerBank
@@ -58,26 +58,8 @@ class KernelProjectionBank(ModelCoder):
         Width of the landmarks' RBF kernels, in units of sigma; above 1 where sigma is narrow.
     grouping : {"auto", "kmeans", "kmeans-equal", "random", "contiguous"} or array of int
         Which dimensions share a bit, as for `ProjectionBank`. "auto": k-means, as in the paper.
-    n_assign : int or "auto"
-        Groups that each dimension serves; "auto" is 1.
-    n_neighbors : int
-        Neighbours of a training vector that count as similar; above N - 1 it is lowered with a warning.
-    lam : float
-        Weight of the pair loss against the regulariser.
-    max_iter : int
-        Steps of gradient descent.
-    tol : float
-        A group stops when its loss per pair changes by less than this.
-    init : {"leading", "equal", "random"}
-        Starting coefficients, as for `ProjectionBank`.
-    kmeans_iter : int
-        Iterations of k-means.
-    random_state : int, RandomState or None
-        Same seed and data give the same bits, whatever the number of threads.
-    n_jobs : int or None
-        Threads; None and -1 are all cores.
-    verbose : int
-        1 shows progress bars on a terminal and the course of learning, 2 also that of k-means.
+    n_assign, n_neighbors, lam, max_iter, tol, init, kmeans_iter, random_state, n_jobs, verbose
+        As for `ProjectionBank`'s paper solver; `init` are coefficients.
 
     Attributes
     ----------

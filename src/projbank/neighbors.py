@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from projbank.base import RowCoder, auto_bits
-from projbank.inputs import checked_rows
-from projbank.kernels.candidates import dense_dots, sparse_dots
+from projbank.base import RowCoder, auto_bits, checked_rows
+from projbank.kernels.nearest import dense_dots, sparse_dots
 from projbank.params import check_choice, check_int, reject
 from projbank.progress import progress
 from projbank.rows.source import Floats, RowSource, SparseRows, check_finite

@@ -7,12 +7,20 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+MONTH = 30 * 86_400.0
+"""The time left of long work is estimated from all steps of so many seconds."""
+
 
 @contextlib.contextmanager
-def progress(title: str, total: int, verbose: int) -> Iterator[Callable[[int], None]]:
-    """Give a function that advances a bar on stderr by so many steps of `total`."""
+def progress(
+    title: str, total: int, verbose: int, *, done: int = 0, is_long: bool = False
+) -> Iterator[Callable[..., None]]:
+    """Give a function that advances a bar on stderr by so many steps of `total`, and may change its title.
+
+    Of work that `is_long` the time left is told by its whole course.
+    """
     if not verbose or not sys.stderr.isatty():
-        yield lambda steps: None
+        yield lambda steps, title="": None
         return
     from rich.progress import (
         BarColumn,
@@ -23,11 +31,14 @@ def progress(title: str, total: int, verbose: int) -> Iterator[Callable[[int], N
         TimeRemainingColumn,
     )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (BarColumn(20 if is_long else 40), MofNCompleteColumn())
     times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    with Progress(*columns, *times, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda steps: bar.advance(task, steps)
+    text = (TextColumn("{task.description}"),)
+    shown = (*columns, *times, *text) if is_long else (*text, *columns, *times)
+    speed: dict[str, Any] = {"refresh_per_second": 2, "speed_estimate_period": MONTH} if is_long else {}
+    with Progress(*shown, console=console(stderr=True), transient=not is_long, **speed) as bar:
+        task = bar.add_task(title, total=total, completed=done)
+        yield lambda steps, title=title: bar.update(task, advance=steps, description=title)
 
 
 def say(message: str, verbose: int) -> None:

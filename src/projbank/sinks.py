@@ -120,10 +120,7 @@ def zarr_sink(output: Output, source: Path | None = None, obsm: str | None = Non
             array = _zarr_array(group.create_array, output, name=obsm, overwrite=True)
         array.attrs.update(_attributes(output))
 
-        def write(start: int, codes: NDArray[Any]) -> None:
-            array[start : start + len(codes)] = codes
-
-        yield write
+        yield _writer(array)
         if source is not None:
             zarr.consolidate_metadata(temporary)
 
@@ -143,17 +140,11 @@ def cells_sink(output: Output, source: Path, obsm: str) -> Iterator[Write]:
                 del group[obsm]
             array = group.create_dataset(obsm, output.shape, output.dtype)
             array.attrs.update(_attributes(output))
-
-            def write(start: int, codes: NDArray[Any]) -> None:
-                array[start : start + len(codes)] = codes
-
-            yield write
+            yield _writer(array)
 
 
-@contextlib.contextmanager
-def _file(output: Output, kind: str, size: int = 0) -> Iterator[Path]:
-    with atomic_path(output.path, kind=kind, inputs=output.inputs, size=size, force=output.force) as temporary:
-        yield temporary
+def _file(output: Output, kind: str, size: int = 0) -> contextlib.AbstractContextManager[Path]:
+    return atomic_path(output.path, kind=kind, inputs=output.inputs, size=size, force=output.force)
 
 
 @contextlib.contextmanager
@@ -222,6 +213,13 @@ def _inputs_of(output: Output) -> Iterable[Path]:
         if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(output.path)):
             raise ValueError(f"cannot write {output.path}: it is the input {path}, or holds it; name another output.")
     return ()
+
+
+def _writer(array: Any) -> Write:
+    def write(start: int, codes: NDArray[Any]) -> None:
+        array[start : start + len(codes)] = codes
+
+    return write
 
 
 def _zarr_array(create: Callable[..., Any], output: Output, **where: Any) -> Any:

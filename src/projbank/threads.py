@@ -1,13 +1,22 @@
-"""Threads: how many, and how independent pieces of work are spread over them."""
+"""Threads: how many, how independent pieces of work are spread over them, and those of BLAS and FAISS."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from threadpoolctl import ThreadpoolController
+
 
 T = TypeVar("T")
 
@@ -95,3 +104,59 @@ def _earliest(
         if failure is not None and other < place:
             place, error = other, failure
     return error
+
+
+@contextlib.contextmanager
+def blas_threads(n_threads: int = 1) -> Iterator[None]:
+    """Limit BLAS to so many threads; with one, work that is shared out in blocks gives the same bits on any machine."""
+    loaded = tuple(name for name in ("scipy.linalg", "faiss") if name in sys.modules)
+    with _controller(loaded).limit(limits=n_threads, user_api="blas"):
+        yield
+
+
+@contextlib.contextmanager
+def faiss_threads(n_jobs: int | None = 1) -> Iterator[None]:
+    """Let FAISS use so many threads (None is all cores), and as many as before afterwards."""
+    import faiss
+
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(thread_count(n_jobs))
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+def kmeans(
+    points: NDArray[np.float32],
+    n_clusters: int,
+    seed: int,
+    n_iter: int,
+    *,
+    n_jobs: int | None = 1,
+    verbose: bool = False,
+) -> NDArray[np.float32]:
+    """Centres (n_clusters, k) of the rows of `points` (n, k); on one thread they are the same on any machine."""
+    import faiss
+    import numpy as np
+
+    model = faiss.Kmeans(
+        points.shape[1],
+        n_clusters,
+        niter=n_iter,
+        seed=seed,
+        min_points_per_centroid=1,
+        max_points_per_centroid=max(1, len(points)),
+        verbose=verbose,
+    )
+    with faiss_threads(n_jobs):
+        model.train(np.ascontiguousarray(points))
+    return np.asarray(model.centroids, dtype=np.float32)
+
+
+@functools.cache
+def _controller(loaded: tuple[str, ...]) -> ThreadpoolController:
+    """Find the libraries, anew only when one with a BLAS of its own was loaded: that takes milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from projbank.album import Album
-from projbank.album.compare import correlation, is_same_picture, points_of
+from projbank.album.compare import correlation, is_same_picture, look_of, mirrored, points_of
 from projbank.album.duplicates import NEAR, SAME, SIMILAR, find_duplicates
-from projbank.album.look import look_of, mirrored
 from tests.album.photos import folder_of, scene, write, write_scene
 
 

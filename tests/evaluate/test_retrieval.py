@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from projbank.evaluate.data import DataSet, draw_split, split_sizes
-from projbank.evaluate.results import ResultFile, read_results
+from projbank.evaluate.results import ResultFile, draw, read_results, summarise
 from projbank.evaluate.retrieval import Retrieval, evaluate
 from projbank.evaluate.runner import Rules
-from projbank.evaluate.table import draw, summarise
 from projbank.methods import METHODS
 from projbank.metrics import precision_at_k
 from tests.methods.data import digit_products

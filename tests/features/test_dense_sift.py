@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_sample_images
 
 from projbank.features import DenseSIFT
-from projbank.features.dense_sift import OPENCV_SIZE_PER_BIN, WINDOW
+from projbank.features.sift import OPENCV_SIZE_PER_BIN, WINDOW
 
 
 def slow_descriptor(grey, x, y, bin_size):

@@ -10,11 +10,11 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.mixture import GaussianMixture
 
-from projbank.blas import kmeans
 from projbank.features import VLAD, FisherVector
 from projbank.features.encoder import nearest
 from projbank.features.gmm import DiagonalMixture, fit_mixture
 from projbank.models.file import ModelFileError, load
+from projbank.threads import kmeans
 
 
 def make_bags(seed=0, k=6, sizes=(200, 1, 37, 600, 513)):

@@ -7,7 +7,7 @@ import importlib
 
 import pytest
 
-MODULES = ["dense_sift", "extractor", "fisher", "sift", "trajectories", "vlad"]
+MODULES = ["codebooks", "extractor", "sift", "trajectories"]
 
 
 @pytest.mark.parametrize("name", MODULES)

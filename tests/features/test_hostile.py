@@ -13,9 +13,7 @@ import pytest
 
 from projbank.features import DenseSIFT, FeatureExtractor, FisherVector, readers
 from projbank.features.extract import extract
-from projbank.features.image_size import image_size
-from projbank.features.media import MediaError, video_frames
-from projbank.features.photos import read_photo
+from projbank.features.media import MediaError, image_size, read_photo, video_frames
 from projbank.features.readers import Item, Source, open_source
 from tests.features.media_files import picture_folder, write_picture, write_video, zip_of
 

@@ -10,7 +10,7 @@ import pytest
 
 from projbank import ModelFileError, load
 from projbank.features import net
-from projbank.features.net_weights import MAGIC, WeightFileError, read_weights
+from projbank.features.net import MAGIC, WeightFileError, read_weights
 
 
 class _Saved:
@@ -152,7 +152,7 @@ def literal_convolution(image, filters, groups, stride):
 @pytest.mark.parametrize("side", [1, 3, 5])
 def test_convolutions_equal_literal_sums(stride, depthwise, side):
     onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
-    from projbank.features.net_graph import EPSILON, Graph
+    from projbank.features.net import EPSILON, Graph
 
     rng = np.random.default_rng(side)
     n_out = 3 if depthwise else 4

@@ -5,9 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from projbank.features.exif import orientation, upright
-from projbank.features.media import MediaError
-from projbank.features.photos import read_photo
+from projbank.features.media import MediaError, orientation, read_photo, upright
 
 Image = pytest.importorskip("PIL.Image")
 from PIL import ImageOps  # noqa: E402 - Pillow comes with the tests' other packages

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from projbank.features.media import MediaError, video_frames
-from projbank.features.photos import read_photo
+from projbank.features.media import MediaError, read_photo, video_frames
 from projbank.features.readers import UNLABELLED, open_source
 from tests.features.media_files import picture, picture_folder, write_picture, write_video, zip_of
 

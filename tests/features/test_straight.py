@@ -12,11 +12,11 @@ import pytest
 
 from projbank import ModelFileError, ProjectionBank, load
 from projbank.features import DenseSIFT, FeatureExtractor, FisherVector
-from projbank.features.codefile import CodeFile
 from projbank.features.coder import MediaCoder
 from projbank.features.listing import open_listing, walk
 from projbank.features.media import MediaError
-from projbank.features.straight import code_files, learn_describer, vectors_of
+from projbank.features.rowfile import RowFile
+from projbank.features.straight import code_files, compared, learn_describer, vectors_of
 from projbank.npyfile import open_npy
 from tests.features.media_files import picture, picture_folder, write_picture, zip_of
 
@@ -147,19 +147,19 @@ def test_a_killed_process_loses_nothing(tmp_path, coder):
 
 def test_files_that_changed_meanwhile_are_done_again(coder, tmp_path):
     folder = picture_folder(tmp_path / "photos")
-    with CodeFile(tmp_path, 4) as codes:
+    with RowFile(tmp_path, 4, "|u1") as codes:
         stamps = [[f"{i}"] for i in range(6)]
-        assert codes.resume(iter(stamps))[0] == 0
         for i, stamp in enumerate(stamps):
-            codes.append(stamp, np.full(4, i, np.uint8) if i != 2 else None, "damaged" if i == 2 else "")
-    with CodeFile(tmp_path, 4) as codes:
-        n_done, rest = codes.resume(iter([["0"], ["1"], ["2"], ["3", 5], ["4"]]))
-        assert (n_done, list(rest)) == (3, [["3", 5], ["4"]])
-        assert codes.n_codes == 2
-        codes.append(["3", 5], np.full(4, 9, np.uint8))
-        codes.finish(tmp_path / "names.txt")
-    assert np.load(tmp_path / "codes.npy")[:, 0].tolist() == [0, 1, 9]
-    assert names(tmp_path / "names.txt") == ["0", "1", "3"]
+            codes.append(np.full(4, i, np.uint8) if i != 2 else None, "damaged" if i == 2 else "", stamp=stamp)
+    holds, rest = compared(iter([["0"], ["1"], ["2"], ["3", 5], ["4"]]))
+    with RowFile(tmp_path, 4, "|u1", holds=holds) as codes:
+        assert (codes.n_done, list(rest)) == (3, [["3", 5], ["4"]])
+        assert codes.n_rows == 2
+        codes.append(np.full(4, 9, np.uint8), stamp=["3", 5])
+        codes.finish()
+        kept = [line["stamp"][0] for line in codes.lines() if line["ok"]]
+    assert np.load(tmp_path / "rows.npy")[:, 0].tolist() == [0, 1, 9]
+    assert kept == ["0", "1", "3"]
     code_files(open_listing(folder), coder, tmp_path / "a.npy", n_jobs=1)
     write_picture(folder / "class0" / "00.png", 999)
     code_files(open_listing(folder), coder, tmp_path / "a.npy", n_jobs=1)

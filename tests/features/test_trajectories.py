@@ -8,7 +8,7 @@ import pytest
 
 from projbank.features import DenseTrajectories
 from projbank.features.trajectories import _moves
-from projbank.kernels import features_trajectories as kernels
+from projbank.kernels import features as kernels
 
 STEPS, HOG, HOF, MBHX, MBHY = slice(0, 30), slice(30, 126), slice(126, 234), slice(234, 330), slice(330, 426)
 N_FRAMES = 18

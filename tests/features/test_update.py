@@ -127,7 +127,7 @@ def test_a_file_that_changes_between_a_kill_and_the_resumption_is_done_anew(data
     append, outputs = RowFile.append, Outputs(tmp_path / "v.npy")
 
     def cut(self, row, reason="", **facts):
-        if len(self.done) == 6:
+        if self.n_done == 6:
             raise KeyboardInterrupt
         append(self, row, reason, **facts)
 

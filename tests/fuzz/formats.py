@@ -18,8 +18,7 @@ from projbank.evaluate.results import ResultFile, read_results
 from projbank.features.coder import MediaCoder
 from projbank.features.extract import Outputs, extract
 from projbank.features.extractor import build_extractor
-from projbank.features.media import MediaError
-from projbank.features.photos import read_photo
+from projbank.features.media import MediaError, read_photo
 from projbank.features.readers import open_source
 from projbank.features.update import Previous
 from projbank.npyfile import add_note, open_npy

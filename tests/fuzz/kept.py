@@ -6,10 +6,10 @@ from projbank import HammingIndex
 from projbank.album import Album
 from projbank.album.duplicates import find_duplicates
 from projbank.album.thumbs import thumbnail
-from projbank.cli.results import read_ids, read_payload
-from projbank.features.codefile import CodeFile
+from projbank.cli.options import read_ids, read_payload
 from projbank.features.readers import open_source
 from projbank.features.rowfile import RowFile
+from projbank.features.straight import compared
 from projbank.kinds import kind_of
 from projbank.stores import FaissStore, SqliteStore
 from projbank.stores.export import export
@@ -117,8 +117,8 @@ def _journals(folder):
             file.append(row if i % 5 else None, "damaged" if i % 5 == 0 else "", file=f"{i}.png", size=i)
 
     def use_rows(case):
-        with RowFile(case, 3, lambda line: str(line.get("file")).endswith(".png")) as file:
-            n_done = len(file.done)
+        with RowFile(case, 3, holds=lambda line: str(line.get("file")).endswith(".png")) as file:
+            n_done = file.n_done
             for row in rows[n_done:]:
                 file.append(row)
             file.finish()
@@ -128,17 +128,18 @@ def _journals(folder):
     place = folder / "killed codes"
     place.mkdir(exist_ok=True)
     stamps = [[f"{i}.png", i, 7] for i in range(20)]
-    with CodeFile(place, 4) as file:
+    with RowFile(place, 4, "|u1", "codes.npy") as file:
         for i, stamp in enumerate(stamps):
-            file.append(stamp, np.full(4, i, np.uint8) if i % 5 else None, "" if i % 5 else "damaged")
+            file.append(np.full(4, i, np.uint8) if i % 5 else None, "" if i % 5 else "damaged", stamp=stamp)
 
     def use_codes(case):
-        with CodeFile(case, 4) as file:
-            n_done, left = file.resume(iter(stamps))
+        holds, left = compared(iter(stamps))
+        with RowFile(case, 4, "|u1", "codes.npy", holds=holds) as file:
+            n_done = file.n_done
             for stamp in left:
-                file.append(stamp, np.full(4, stamp[1], np.uint8) if stamp[1] % 5 else None, "")
-            said = list(file.reasons())
-            file.finish(case / "names.txt")
+                file.append(np.full(4, stamp[1], np.uint8) if stamp[1] % 5 else None, stamp=stamp)
+            said = [line["reason"] for line in file.lines() if "reason" in line]
+            file.finish()
             return [np.load(case / "codes.npy").shape[1], n_done <= 20, len(said) <= 20]
 
     yield of_folder("codes of a killed run", place, "journal.jsonl", use_codes, checked=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from projbank.kernels import features_encode as kernels
+from projbank.kernels import features as kernels
 
 
 def test_shifted_exp_equals_exp():

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from projbank.learn import batches
-from projbank.learn.batches import NeighborBatches
+from projbank.learn import descent
+from projbank.learn.descent import NeighborBatches
 from projbank.learn.neighbors import nearest_neighbors
 from projbank.learn.target import graded_walk
 from projbank.rows.source import as_rows
@@ -46,7 +46,7 @@ def test_vectors_meet_more_of_their_neighbours_than_at_random():
 
 
 def test_edges_are_followed_by_their_weight_and_never_to_held_back_vectors(monkeypatch):
-    monkeypatch.setattr(batches, "NEIGHBORS", 1)
+    monkeypatch.setattr(descent, "BATCH_NEIGHBORS", 1)
     weights = np.zeros((6, 6), np.float32)
     weights[0, 1:5] = [1, 2, 5, 100]  # 4 is held back
     walk = sp.csr_array(weights + weights.T + np.eye(6, dtype=np.float32))

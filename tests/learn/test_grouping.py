@@ -10,7 +10,7 @@ from projbank.learn.grouping import (
     group_dimensions,
     sketch_dimensions,
 )
-from projbank.models.groups import group_columns
+from projbank.models.bank import group_columns
 from projbank.rows.source import as_rows
 
 

@@ -8,7 +8,7 @@ from projbank.bits import unpack
 from projbank.kernels.mercer_groups import move_to_means
 from projbank.learn import landmarks
 from projbank.learn.run import Run
-from projbank.models.groups import Groups
+from projbank.models.mercer import Groups
 from projbank.models.mercer_bank import MercerBank
 from projbank.rows.source import as_rows
 from tests.learn.test_joint import clustered

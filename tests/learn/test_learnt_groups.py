@@ -3,7 +3,7 @@ import pytest
 
 from projbank import KernelProjectionBank, ProjectionBank
 from projbank.bits import unpack
-from projbank.kernels.groups import score_candidates
+from projbank.kernels.nearest import score_candidates
 from projbank.learn import descent, target
 from projbank.learn import learnt_groups as groups
 from projbank.learn.grouping import fill_places, fill_rest

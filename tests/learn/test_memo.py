@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from projbank.learn import grouping, neighbors
-from projbank.learn.memo import Memo, remembered
+from projbank.learn.run import Memo, remembered
 from projbank.methods import METHODS
 from projbank.rows.source import as_rows
 

@@ -1,17 +1,27 @@
 import numpy as np
 import pytest
 
+from projbank import KernelProjectionBank, ProjectionBank
 from projbank.learn import mercer as kernel
 from projbank.learn import paper
 from projbank.learn.neighbors import nearest_neighbors, positive_pairs
-from projbank.models.groups import Groups
-from projbank.models.mercer import Scaling
+from projbank.learn.run import Run
+from projbank.models.mercer import Groups, Scaling
 from projbank.rows.source import as_rows
 from tests.learn.test_paper import clustered
 from tests.reference import kernel as reference
 from tests.reference.paper import pseudo_labels
 
-DEFAULTS = {"lam": 1.0, "max_iter": 70, "tol": 0.0, "init": "leading", "seed": 0}
+
+def linear_curves(X, labels, graph, **settings):
+    learner = paper.PaperLearner.of(ProjectionBank(**({"tol": 0.0} | settings)).get_params())
+    means, n_bits = X.mean(axis=0, dtype=float), int(labels.max()) + 1
+    return learner.learn_groups(as_rows(X), labels, graph, means, n_bits, Run("bank", seed=0))[2]
+
+
+def kernel_learnt(X, groups, graph, form, n_threads=1, **settings):
+    learner = kernel.MercerLearner.of(KernelProjectionBank(**({"tol": 0.0} | settings)).get_params())
+    return learner.learn_groups(X, groups, graph, form, Run("bank", seed=0, n_threads=n_threads))
 
 
 def graph_of(X, k):
@@ -93,9 +103,8 @@ def test_a_linear_kernel_on_all_samples_reaches_the_linear_loss(seed):
     labels = rng.permutation(np.arange(40) % 6).astype(np.int32)
     groups = Groups.from_labels(labels, 6)
     graph = graph_of(X, 8)
-    settings = DEFAULTS | {"max_iter": 400}
-    _, _, linear = paper.learn(as_rows(X), labels, graph, X.mean(axis=0, dtype=float), n_bits=6, **settings)
-    _, _, kernelised = kernel.learn(X, groups, graph, Scaling.linear(groups), **settings)
+    linear = linear_curves(X, labels, graph, max_iter=400)
+    kernelised = kernel_learnt(X, groups, graph, Scaling.linear(groups), max_iter=400)[2]
     gains = (1 - kernelised[:, -1]) / (1 - linear[:, -1])
     assert gains.min() > 0.97
     assert abs(gains.mean() - 1) < 0.01
@@ -111,8 +120,8 @@ def test_the_loss_falls_below_that_of_the_linear_learner(name):
     groups = Groups.from_labels(np.zeros(2, int), 1)
     core = (np.arange(160) < 80)[:, None]
     graph = positive_pairs(np.where(core, np.arange(80), np.arange(80, 160)))  # all of a kind are neighbours
-    _, _, plane = paper.learn(as_rows(X), np.zeros(2, np.int32), graph, X.mean(0, dtype=float), n_bits=1, **DEFAULTS)
-    _, _, curves = kernel.learn(X, groups, graph, forms(X, groups)[name][0], **DEFAULTS)
+    plane = linear_curves(X, np.zeros(2, np.int32), graph)
+    curves = kernel_learnt(X, groups, graph, forms(X, groups)[name][0])[2]
     assert curves[0, -1] < 0.2 < 0.6 < plane[0, -1]
     assert (np.diff(curves[0]) <= 0).all()
 
@@ -121,9 +130,9 @@ def test_the_result_does_not_depend_on_threads_nor_much_on_tiles(monkeypatch):
     X = clustered(np.random.default_rng(5), 50, 60)
     groups, graph = Groups.from_labels(np.arange(60) % 37, 37), graph_of(X, 5)
     form = forms(X, groups)["rbf"][0]
-    expected = kernel.learn(X, groups, graph, form, **DEFAULTS, n_threads=1)
-    for array, other in zip(expected, kernel.learn(X, groups, graph, form, **DEFAULTS, n_threads=3), strict=True):
+    expected = kernel_learnt(X, groups, graph, form)
+    for array, other in zip(expected, kernel_learnt(X, groups, graph, form, 3), strict=True):
         np.testing.assert_array_equal(array, other)
     monkeypatch.setattr(kernel, "TILE_BYTES", 4 * 50 * 50 * 5)  # narrower tiles draw other random numbers
-    narrow = kernel.learn(X, groups, graph, form, **DEFAULTS)
+    narrow = kernel_learnt(X, groups, graph, form)
     assert narrow[2][:, -1].mean() == pytest.approx(expected[2][:, -1].mean(), abs=3e-3)

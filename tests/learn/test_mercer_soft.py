@@ -5,7 +5,7 @@ import pytest
 
 from projbank import KernelProjectionBank, load
 from projbank.learn.grouping import group_dimensions
-from projbank.models.groups import group_columns
+from projbank.models.bank import group_columns
 from projbank.rows.source import as_rows
 
 KERNELS = {

@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
 
+from projbank import ProjectionBank
 from projbank.base import INITS
 from projbank.learn import paper
 from projbank.learn.grouping import group_dimensions
 from projbank.learn.neighbors import nearest_neighbors, positive_pairs
+from projbank.learn.run import Run
 from projbank.rows.source import as_rows
 from tests.reference.paper import best_equal_weights, gradient, loss, pseudo_labels
 
@@ -33,9 +35,10 @@ def tile_of(X, sizes, k, lam):
 
 def fit(X, labels, k=5, **settings):
     n_bits = int(labels.max()) + 1
-    defaults = {"lam": 1.0, "max_iter": 70, "tol": 0.0, "init": "leading", "seed": 0}
+    run = Run("bank", seed=settings.pop("seed", 0), n_threads=settings.pop("n_threads", 1))
+    learner = paper.PaperLearner.of(ProjectionBank(**({"tol": 0.0} | settings)).get_params())
     graph = positive_pairs(nearest_neighbors(as_rows(X), min(k, len(X) - 1)))
-    return paper.learn(as_rows(X), labels, graph, X.mean(0, dtype=np.float64), n_bits=n_bits, **(defaults | settings))
+    return learner.learn_groups(as_rows(X), labels, graph, X.mean(0, dtype=np.float64), n_bits, run)
 
 
 @pytest.mark.parametrize("lam", [0.01, 1.0, 30.0])

@@ -16,8 +16,7 @@ from projbank.album.search import Codes, values_of
 from projbank.album.store import MOST_BITS, AlbumError, File, Store
 from projbank.album.update import Report, Update, Updater
 from projbank.features.coder import MediaCoder
-from projbank.features.media import MAX_PIXELS
-from projbank.features.photos import read_photo
+from projbank.features.media import MAX_PIXELS, read_photo
 from projbank.files import input_file
 from projbank.locks import locked
 from projbank.models.file import load

@@ -1,4 +1,4 @@
-"""Whether two photos show the same picture: key points that fit one movement, and pixels that agree after it."""
+"""Whether two photos look the same: fingerprints, key points that fit one movement, pixels that agree after it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+LOOK_SIDE = 16
+LOOK_BITS = LOOK_SIDE * LOOK_SIDE
 
 SIDE = 256
 """Photos are compared at this size."""
@@ -28,6 +31,21 @@ PLAIN = 16
 PLAIN_AGREEMENT = 0.98
 _MIRRORED = np.arange(128).reshape(4, 4, 8)[::-1][:, :, -np.arange(8) % 8].ravel()
 """Where the numbers of a SIFT descriptor (row, column, orientation) stand for the mirrored picture."""
+
+
+def look_of(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return 32 bytes for a grey or colour image: bit 16 y + x is 1 where it grows darker from left to right."""
+    import cv2
+
+    grey = image if image.ndim == 2 else cv2.cvtColor(image, cv2.COLOR_BGR2GRAY)
+    small = cv2.resize(np.asarray(grey, np.float32), (LOOK_SIDE + 1, LOOK_SIDE), interpolation=cv2.INTER_AREA)
+    return np.packbits(small[:, :-1] > small[:, 1:], bitorder="little")
+
+
+def mirrored(looks: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Fingerprints (n, 32) of the same photos mirrored left to right."""
+    bits = np.unpackbits(looks, axis=1, bitorder="little").reshape(-1, LOOK_SIDE, LOOK_SIDE)
+    return np.packbits(1 - bits[:, :, ::-1].reshape(len(looks), -1), axis=1, bitorder="little")
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,23 @@
-"""Tasks of worker processes: read photos of an album, describe and code them."""
+"""Looking at the photos of an album: which files there are, and tasks that read, describe and code them."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.album.look import look_of
-from projbank.album.store import DAMAGED, LACKING, Content
+from projbank.album.compare import look_of
+from projbank.album.store import DAMAGED, LACKING, Content, File
 from projbank.features.coder import MediaCoder
-from projbank.features.media import MAX_PIXELS, MediaError
-from projbank.features.photos import HEIC_NEEDED, Photo, read_photo
-from projbank.features.readers import Item, Source
+from projbank.features.listing import walk
+from projbank.features.media import HEIC_NEEDED, IMAGE_SUFFIXES, MAX_PIXELS, MediaError, Photo, read_photo
+from projbank.features.readers import Item, Source, check_name
 
 HASH_BYTES = 16
 
@@ -95,3 +98,37 @@ def code(task: Task, file: str) -> Result:
 def content_of(key: bytes, size: int, photo: Photo) -> Content:
     """What is kept of a decoded photo beside its code."""
     return Content(key, size, photo.width, photo.height, photo.orientation, look_of(photo.image).tobytes())
+
+
+@dataclass
+class Look:
+    """What a look at a folder found."""
+
+    files: list[File] = field(default_factory=list)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    others: Counter[str] = field(default_factory=Counter)
+    """Number of files that are no photos, by the ending of their names."""
+
+
+def look_at(root: Path) -> Look:
+    """List the photos below a folder; hidden files and folders are passed over."""
+    found = Look()
+    for one in walk(root):
+        suffix = os.path.splitext(one.file)[1].lower()
+        if suffix not in IMAGE_SUFFIXES and not one.problem:
+            found.others[suffix or "without ending"] += 1
+            continue
+        name = one.file.encode("utf-8", "backslashreplace").decode()
+        if one.problem:
+            found.problems.append((name, one.problem))
+            continue
+        try:
+            check_name(root, one.file)
+            status = os.stat(root / one.file)
+        except ValueError:
+            found.problems.append((name, "has a name with control characters, or one that is not UTF-8"))
+        except OSError as error:
+            found.problems.append((name, f"can't be read ({error.strerror or error})"))
+        else:
+            found.files.append(File(one.file, status.st_size, status.st_mtime_ns))
+    return found

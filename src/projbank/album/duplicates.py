@@ -7,20 +7,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from projbank.album.album import Album
-from projbank.album.compare import SIDE, Points, is_same_picture, points_of
+from projbank.album.compare import LOOK_BITS, SIDE, Points, is_same_picture, mirrored, points_of
 from projbank.album.learn import NAMES
-from projbank.album.look import LOOK_BITS, mirrored
 from projbank.album.store import Content, File
 from projbank.album.thumbs import photo_bytes
-from projbank.blas import blas_threads
-from projbank.features.media import MediaError
-from projbank.features.photos import read_photo
-from projbank.features.processes import one_opencv_thread
+from projbank.features.media import MediaError, read_photo
+from projbank.features.workers import one_opencv_thread
 from projbank.progress import progress
 from projbank.search import HammingIndex
+from projbank.threads import blas_threads
 
 SAME, NEAR, SIMILAR = "same", "near", "similar"
 KINDS = (SAME, NEAR, SIMILAR)
@@ -146,21 +146,13 @@ def _neighbours(
 
 def _groups(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
     """Numbers that are connected by pairs, each group in order."""
-    leader: dict[int, int] = {}
-
-    def find(number: int) -> int:
-        leader.setdefault(number, number)
-        while leader[number] != number:
-            leader[number] = leader[leader[number]]
-            number = leader[number]
-        return number
-
-    for one, other in pairs:
-        low, high = sorted((find(one), find(other)))
-        leader[high] = low
+    ends = np.array(list(pairs), np.int64).reshape(-1, 2)
+    numbers, places = np.unique(ends, return_inverse=True)
+    one, other = places.reshape(-1, 2).T
+    graph = sp.coo_array((np.ones(len(ends)), (one, other)), shape=(len(numbers), len(numbers)))
     groups: dict[int, list[int]] = defaultdict(list)
-    for number in sorted(leader):
-        groups[find(number)].append(number)
+    for number, group in zip(numbers.tolist(), connected_components(graph, directed=False)[1].tolist(), strict=True):
+        groups[group].append(number)
     return list(groups.values())
 
 

@@ -18,7 +18,7 @@ from projbank.bank import ProjectionBank
 from projbank.features.coder import Describer, MediaCoder
 from projbank.features.extractor import FeatureExtractor, photo_extractor
 from projbank.features.net import NAME, ConvMaps
-from projbank.features.processes import Processes
+from projbank.features.workers import Processes
 from projbank.threads import thread_count
 
 MOST = 2000

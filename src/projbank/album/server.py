@@ -20,8 +20,7 @@ from projbank.album.duplicates import find_duplicates
 from projbank.album.guard import Guard, limited_body
 from projbank.album.store import AlbumError
 from projbank.album.thumbs import photo_bytes, small, thumbnail
-from projbank.features.media import MediaError
-from projbank.features.photos import read_photo
+from projbank.features.media import MediaError, read_photo
 
 MAX_UPLOAD_PIXELS = 64_000_000
 MOST_RESULTS = 5000

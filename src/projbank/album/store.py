@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.album.look import LOOK_BITS
+from projbank.album.compare import LOOK_BITS
 
 FORMAT = 1
 MOST_BITS = 1 << 14

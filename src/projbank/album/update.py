@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from projbank.album import describe
+from projbank.album.describe import look_at
 from projbank.album.learn import MOST, NAMES, learn
-from projbank.album.scan import look_at
 from projbank.album.store import OK, AlbumError, Content, File, Model, Store
 from projbank.features.coder import MediaCoder
-from projbank.features.processes import Processes
+from projbank.features.workers import Processes
 from projbank.models.file import load
 from projbank.progress import progress
 from projbank.threads import thread_count

@@ -2,149 +2,109 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from projbank.cli.media import (
-    Components,
-    Descriptor,
-    Kind,
+from projbank.cli.media import Components, Descriptor, Kind, Sample, described_sample, refuse_choices
+from projbank.cli.options import (
+    Cluster,
+    Dataset,
+    Force,
+    FromObsm,
+    Jobs,
+    Layer,
+    Normalize,
     OnError,
-    Sample,
+    Quiet,
+    Reading,
     Unreadable,
-    described_sample,
-    refuse_choices,
+    Verbose,
+    load_bank,
+    output_file,
+    read_value,
+    verbosity,
 )
-from projbank.cli.outputs import Force, output_file
-from projbank.cli.vectors import Cluster, Dataset, FromObsm, Layer, Normalize, Reading
 from projbank.progress import console
 
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all cores if not given.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
-Verbose = Annotated[int, typer.Option("--verbose", "-v", count=True, help="Print the course of the work.")]
-
-
-class Solver(StrEnum):
-    """Names of the solvers."""
-
-    mixed = "mixed"
-    joint = "joint"
-    paper = "paper"
-    random = "random"
-
-
-class Preserve(StrEnum):
-    """What codes are for."""
-
-    neighbourhoods = "neighbourhoods"
-    distances = "distances"
-
-
-class Init(StrEnum):
-    """Names of the paper solver's starts."""
-
-    leading = "leading"
-    equal = "equal"
-    random = "random"
-
-
-class Kernel(StrEnum):
-    """Names of the kernels."""
-
-    rbf = "rbf"
-    poly = "poly"
-    linear = "linear"
-
-
-def verbosity(quiet: bool, verbose: int) -> int:
-    """Progress bars on a terminal, nothing in a pipe, unless the user says otherwise."""
-    return 0 if quiet else verbose or int(sys.stderr.isatty())
+Solver = StrEnum("Solver", ["mixed", "joint", "paper", "random"])
+Preserve = StrEnum("Preserve", ["neighbourhoods", "distances"])
+Init = StrEnum("Init", ["leading", "equal", "random"])
+Kernel = StrEnum("Kernel", ["rbf", "poly", "linear"])
 
 
 def fit(
     vectors: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             help="Training vectors, one per row: .npy, .npz, HDF5, .h5ad, zarr, parquet, Arrow, or a folder of such; "
             "or a folder or zip of pictures or videos."
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write (.safetensors).")],
-    bits: Annotated[str, typer.Option("--bits", "-b", help="Bits per code, or 'auto' for about D/16.")] = "auto",
+    output: Annotated[Path, Option("--output", "-o", help="Model file to write (.safetensors).")],
+    bits: Annotated[str, Option("--bits", "-b", help="Bits per code, or 'auto' for about D/16.")] = "auto",
     solver: Annotated[
         Solver | None,
-        typer.Option(
+        Option(
             help="mixed (default): a head on a bank's sums. joint: a plain bank, all weights together. paper: BPB, "
             "each bit for itself."
         ),
     ] = None,
     preserve: Annotated[
         Preserve | None,
-        typer.Option(
-            help="neighbourhoods (default): find what belongs together. distances: find the vectors' own nearest."
-        ),
+        Option(help="neighbourhoods (default): find what belongs together. distances: find the vectors' own nearest."),
     ] = None,
     grouping: Annotated[
         str,
-        typer.Option(
+        Option(
             help="auto, learnt, kmeans, random, contiguous, soft, soft-learnt, soft-kmeans, soft-random, or a .npy "
             "file with the group (or r rows with the groups) of each dimension."
         ),
     ] = "auto",
-    assign: Annotated[
-        int | None, typer.Option(help="Groups that a dimension serves in a soft grouping. Default: 2.")
-    ] = None,
-    neighbors: Annotated[
-        int | None, typer.Option("--neighbors", "-k", help="Neighbours that count as similar.")
-    ] = None,
-    lam: Annotated[float, typer.Option(help="Weight of the pair loss (paper's solver).")] = 1.0,
-    max_iter: Annotated[int, typer.Option(help="Iterations of learning.")] = 70,
+    assign: Annotated[int | None, Option(help="Groups that a dimension serves in a soft grouping. Default: 2.")] = None,
+    neighbors: Annotated[int | None, Option("--neighbors", "-k", help="Neighbours that count as similar.")] = None,
+    lam: Annotated[float, Option(help="Weight of the pair loss (paper's solver).")] = 1.0,
+    max_iter: Annotated[int, Option(help="Iterations of learning.")] = 70,
     noise: Annotated[
-        float | None,
-        typer.Option(help="Noise while learning (mixed, joint solver); less for small classes. Default: 0.5."),
+        float | None, Option(help="Noise while learning (mixed, joint solver); less for small classes. Default: 0.5.")
     ] = None,
-    init: Annotated[Init, typer.Option(help="Start of a group's weights (paper's solver).")] = Init.leading,
+    init: Annotated[Init, Option(help="Start of a group's weights (paper's solver).")] = Init.leading,
     standardize: Annotated[
-        bool | None, typer.Option("--standardize", help="Divide each dimension by its deviation first.")
+        bool | None, Option("--standardize", help="Divide each dimension by its deviation first.")
     ] = None,
-    kernel: Annotated[Kernel | None, typer.Option(help="Learn a kernel bank (KBPB) with this kernel.")] = None,
-    basis: Annotated[int | None, typer.Option(help="Basis samples of a kernel bank.")] = None,
-    degree: Annotated[int | None, typer.Option(help="Degree of the polynomial kernel.")] = None,
-    sigma: Annotated[float | None, typer.Option(help="Width of the RBF kernel; adaptive if not given.")] = None,
-    sigma_factor: Annotated[float | None, typer.Option(help="Adaptive widths are multiplied by this.")] = None,
+    kernel: Annotated[Kernel | None, Option(help="Learn a kernel bank (KBPB) with this kernel.")] = None,
+    basis: Annotated[int | None, Option(help="Basis samples of a kernel bank.")] = None,
+    degree: Annotated[int | None, Option(help="Degree of the polynomial kernel.")] = None,
+    sigma: Annotated[float | None, Option(help="Width of the RBF kernel; adaptive if not given.")] = None,
+    sigma_factor: Annotated[float | None, Option(help="Adaptive widths are multiplied by this.")] = None,
     landmarks: Annotated[
-        int | None, typer.Option(help="Replace the basis by so many landmarks per group: faster coding.")
+        int | None, Option(help="Replace the basis by so many landmarks per group: faster coding.")
     ] = None,
     tune: Annotated[
-        list[str] | None,
-        typer.Option(help="Values of a parameter to choose from: lam=0.1,1,10; may be repeated for a grid."),
+        list[str] | None, Option(help="Values of a parameter to choose from: lam=0.1,1,10; may be repeated for a grid.")
     ] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="Labels (.npy) that --tune counts as relevant; else nearest floats.")
+        Path | None, Option(help="Labels (.npy) that --tune counts as relevant; else nearest floats.")
     ] = None,
-    tune_k: Annotated[int, typer.Option(help="--tune looks at the precision after so many results.")] = 50,
+    tune_k: Annotated[int, Option(help="--tune looks at the precision after so many results.")] = 50,
     descriptor: Descriptor = None,
     kind: Kind = None,
     components: Components = None,
     sample: Sample = 2000,
     on_error: Unreadable = OnError.fail,
     start: Annotated[
-        Path | None,
-        typer.Option("--from", help="Learn on from this bank, in a fraction of the time; its parameters hold."),
+        Path | None, Option("--from", help="Learn on from this bank, in a fraction of the time; its parameters hold.")
     ] = None,
     keep_codes: Annotated[
-        bool, typer.Option("--keep-codes", help="With --from: change so little that its codes stay comparable.")
+        bool, Option("--keep-codes", help="With --from: change so little that its codes stay comparable.")
     ] = False,
     set_aside: Annotated[
-        int, typer.Option(help="Vectors not to learn from; what their codes are like is kept, to see drift later.")
+        int, Option(help="Vectors not to learn from; what their codes are like is kept, to see drift later.")
     ] = 0,
-    seed: Annotated[int, typer.Option(help="Seed: same seed and data give the same bits.")] = 0,
+    seed: Annotated[int, Option(help="Seed: same seed and data give the same bits.")] = 0,
     force: Force = False,
     dataset: Dataset = None,
     layer: Layer = None,
@@ -267,12 +227,10 @@ def _build(kernel: Kernel | None, always: dict[str, Any], where_given: dict[str,
 def _start(path: Path, vectors: Path) -> Any:
     """Bank to learn on from."""
     from projbank.features.listing import is_media
-    from projbank.models.file import load
 
     if is_media(vectors):
         raise ValueError(f"--from is for vectors. Got {vectors}: describe it first, with the codebook of {path}.")
-    loaded = load(path)
-    return getattr(loaded, "bank", loaded)
+    return load_bank(path)
 
 
 def _like(old: Any, always: dict[str, Any], where_given: dict[str, tuple[str, Any]]) -> Any:
@@ -308,15 +266,8 @@ def _grid(words: list[str]) -> dict[str, list[Any]]:
             raise ValueError(f"--tune must be PARAMETER=VALUE,VALUE... Got {word!r} instead.")
         if name in found:
             raise ValueError(f"--tune names {name!r} twice; give all its values at once.")
-        found[name] = [_value(text) for text in values.split(",")]
+        found[name] = [read_value(text) for text in values.split(",")]
     return found
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text
 
 
 def _tuned(bank: Any, X: Any, grid: dict[str, list[Any]], labels: Path | None, k: int, seed: int) -> dict[str, Any]:

@@ -3,48 +3,38 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from projbank.cli.bank import Jobs, Quiet, verbosity
+from projbank.cli.options import AsJson, Dataset, Jobs, Metric, Quiet, Reading, Table, To, load_bank, verbosity
 from projbank.cli.recode import Store
 from projbank.cli.store import Engine, open_store
-from projbank.cli.vectors import Dataset, Reading
-
-
-class Metric(StrEnum):
-    """Names of the distances between vectors."""
-
-    l2 = "l2"
-    cosine = "cosine"
 
 
 def check(
     files: Annotated[
-        list[Path], typer.Argument(help="Model file of a bank and file of vectors; or vectors only, with --codes.")
+        list[Path], Argument(help="Model file of a bank and file of vectors; or vectors only, with --codes.")
     ],
     codes: Annotated[
-        Path | None,
-        typer.Option(help="Their codes: .npy of dtype uint8, an index of projbank, or a binary index of FAISS."),
+        Path | None, Option(help="Their codes: .npy of dtype uint8, an index of projbank, or a binary index of FAISS.")
     ] = None,
-    index: Annotated[Path | None, typer.Option(help="The same as --codes.")] = None,
-    store: Annotated[Store | None, typer.Option(help="Or the engine of a store, made by projbank store.")] = None,
-    to: Annotated[str, typer.Option("--to", help="The store's folder, database file, or address.")] = "store",
-    table: Annotated[str, typer.Option(help="Its table.")] = "codes",
-    labels: Annotated[Path | None, typer.Option(help="Labels: .npy, one per vector.")] = None,
-    new: Annotated[Path | None, typer.Option(help="New vectors: do they differ from those the bank knows?")] = None,
+    index: Annotated[Path | None, Option(help="The same as --codes.")] = None,
+    store: Annotated[Store | None, Option(help="Or the engine of a store, made by projbank store.")] = None,
+    to: To = "store",
+    table: Table = "codes",
+    labels: Annotated[Path | None, Option(help="Labels: .npy, one per vector.")] = None,
+    new: Annotated[Path | None, Option(help="New vectors: do they differ from those the bank knows?")] = None,
     reference: Annotated[
-        Path | None, typer.Option(help="For --new: older vectors that the bank was not learnt from.")
+        Path | None, Option(help="For --new: older vectors that the bank was not learnt from.")
     ] = None,
-    bits: Annotated[int | None, typer.Option("--bits", "-b", help="Bits per code, where nothing else says so.")] = None,
-    queries: Annotated[int, typer.Option(help="Vectors that search for their neighbours.")] = 500,
-    metric: Annotated[Metric, typer.Option(help="What nearness of vectors means.")] = Metric.l2,
-    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
-    picture: Annotated[Path | None, typer.Option(help="Draw a picture, too: .png, .svg or .pdf.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    bits: Annotated[int | None, Option("--bits", "-b", help="Bits per code, where nothing else says so.")] = None,
+    queries: Annotated[int, Option(help="Vectors that search for their neighbours.")] = 500,
+    metric: Annotated[Metric, Option(help="What nearness of vectors means.")] = Metric.l2,
+    seed: Annotated[int, Option(help="Seed of the sample.")] = 0,
+    picture: Annotated[Path | None, Option(help="Draw a picture, too: .png, .svg or .pdf.")] = None,
+    as_json: AsJson = False,
     dataset: Dataset = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
@@ -55,7 +45,6 @@ def check(
     vectors are compared with those that the bank was learnt from, with 1 % of false alarms.
     """
     from projbank.integrity import check_made_by
-    from projbank.models.file import load
     from projbank.rows.files import open_array, open_vectors
     from projbank.upkeep.check import check as measure
     from projbank.upkeep.sources import StoredCodes, open_codes
@@ -71,8 +60,7 @@ def check(
     X = open_vectors(vectors, dataset)
     bank: Any = None
     if bank_path is not None:
-        loaded = load(bank_path)
-        bank = getattr(loaded, "bank", loaded)
+        bank = load_bank(bank_path)
         Reading(dataset).check(vectors, X, bank_path, bank)
         bank.set_params(n_jobs=jobs, verbose=0)
     stored = None if place is None else open_codes(place)

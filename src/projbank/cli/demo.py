@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from projbank.cli.bank import Jobs, verbosity
+from projbank.cli.options import Jobs, verbosity
 from projbank.progress import console
 
 N_QUERIES, N_RESULTS = 300, 50

@@ -6,27 +6,39 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from projbank.cli.bank import Jobs, Quiet, Verbose, verbosity
-from projbank.cli.media import OnError, Unreadable, code_media
-from projbank.cli.outputs import Force
-from projbank.cli.vectors import Cluster, Dataset, FromObsm, Layer, Normalize, Reading
+from projbank.cli.media import code_media
+from projbank.cli.options import (
+    Cluster,
+    Dataset,
+    Force,
+    FromObsm,
+    Jobs,
+    Layer,
+    Normalize,
+    OnError,
+    Quiet,
+    Reading,
+    Unreadable,
+    Verbose,
+    verbosity,
+)
 
 
 def encode(
-    bank: Annotated[Path, typer.Argument(help="Model file of a bank, or of any method of projbank.methods.")],
+    bank: Annotated[Path, Argument(help="Model file of a bank, or of any method of projbank.methods.")],
     vectors: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             help="Vectors, one per row: .npy, .npz, HDF5, .h5ad, zarr, parquet, Arrow, or a folder of such; "
             "or pictures or videos, for a bank learnt from such."
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to write: .npy, .parquet, .zarr, or .h5ad with --obsm.")
+        Path, Option("--output", "-o", help="File to write: .npy, .parquet, .zarr, or .h5ad with --obsm.")
     ],
-    margins: Annotated[bool, typer.Option("--margins", help="Write float32 margins instead of packed bits.")] = False,
+    margins: Annotated[bool, Option("--margins", help="Write float32 margins instead of packed bits.")] = False,
     on_error: Unreadable = OnError.fail,
     force: Force = False,
     dataset: Dataset = None,
@@ -34,10 +46,10 @@ def encode(
     from_obsm: FromObsm = None,
     normalize: Normalize = None,
     obsm: Annotated[
-        str | None, typer.Option(help="Write a copy of the AnnData file or store with the codes in obsm, by this name.")
+        str | None, Option(help="Write a copy of the AnnData file or store with the codes in obsm, by this name.")
     ] = None,
     id_column: Annotated[
-        str | None, typer.Option(help="Column of a parquet file that goes with the codes to a parquet file.")
+        str | None, Option(help="Column of a parquet file that goes with the codes to a parquet file.")
     ] = None,
     cluster: Cluster = None,
     jobs: Jobs = None,

@@ -2,49 +2,46 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from projbank.cli.bank import Jobs, Quiet, Verbose, verbosity
-from projbank.cli.vectors import Dataset
+from projbank.cli.options import Dataset, Jobs, Quiet, Verbose, read_settings, verbosity
 from projbank.progress import console
 
-Train = Annotated[int | None, typer.Option(help="Training vectors; two thirds of the gallery if not given.")]
-Set = Annotated[
-    list[str] | None, typer.Option("--set", help="Parameter of a method: itq.max_iter=10; may be repeated.")
-]
-Slow = Annotated[float, typer.Option(help="A method slower than so many seconds runs for one seed only.")]
-Retry = Annotated[bool, typer.Option("--retry", help="Measure again what failed in an earlier run.")]
+Train = Annotated[int | None, Option(help="Training vectors; two thirds of the gallery if not given.")]
+Set = Annotated[list[str] | None, Option("--set", help="Parameter of a method: itq.max_iter=10; may be repeated.")]
+Slow = Annotated[float, Option(help="A method slower than so many seconds runs for one seed only.")]
+Retry = Annotated[bool, Option("--retry", help="Measure again what failed in an earlier run.")]
 
 
 def evaluate(
-    vectors: Annotated[Path, typer.Argument(help="Vectors: .npy, .npz or HDF5, one vector per row.")],
+    vectors: Annotated[Path, Argument(help="Vectors: .npy, .npz or HDF5, one vector per row.")],
     labels: Annotated[
-        Path | None, typer.Option(help="Labels: .npy, one per vector; without, recall of the floats is measured.")
+        Path | None, Option(help="Labels: .npy, one per vector; without, recall of the floats is measured.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Result file (.json) to keep; an unfinished one goes on.")
+        Path | None, Option("--out", "-o", help="Result file (.json) to keep; an unfinished one goes on.")
     ] = None,
-    methods: Annotated[str, typer.Option(help="'all', or names with commas between: lsh,cbe,joint.")] = "all",
-    bits: Annotated[str, typer.Option("--bits", "-b", help="Code lengths with commas between.")] = "1000,4000",
+    methods: Annotated[str, Option(help="'all', or names with commas between: lsh,cbe,joint.")] = "all",
+    bits: Annotated[str, Option("--bits", "-b", help="Code lengths with commas between.")] = "1000,4000",
     k: Annotated[
-        str | None, typer.Option("-k", help="Numbers of results, with commas; 50,100 with labels, else 10,50.")
+        str | None, Option("-k", help="Numbers of results, with commas; 50,100 with labels, else 10,50.")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Random splits, each with its own seed.")] = 5,
-    first_seed: Annotated[int, typer.Option(help="Seed of the first split, for splits not yet seen.")] = 0,
-    queries: Annotated[int | None, typer.Option(help="Queries; 1,000 but at most a tenth if not given.")] = None,
+    seeds: Annotated[int, Option(help="Random splits, each with its own seed.")] = 5,
+    first_seed: Annotated[int, Option(help="Seed of the first split, for splits not yet seen.")] = 0,
+    queries: Annotated[int | None, Option(help="Queries; 1,000 but at most a tenth if not given.")] = None,
     train: Train = None,
     asymmetric: Annotated[
-        bool, typer.Option("--asymmetric", help="Also compare real-valued queries with stored bits.")
+        bool, Option("--asymmetric", help="Also compare real-valued queries with stored bits.")
     ] = False,
     settings: Set = None,
     slow: Slow = 600.0,
     retry: Retry = False,
-    name: Annotated[str | None, typer.Option(help="Name of the data set; that of the file if not given.")] = None,
+    name: Annotated[str | None, Option(help="Name of the data set; that of the file if not given.")] = None,
     dataset: Dataset = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
@@ -58,11 +55,10 @@ def evaluate(
     was stopped. A method that fails does not stop the others; its row says why. The exit code is 1 where all failed.
     """
     from projbank.evaluate.data import DataSet
-    from projbank.evaluate.results import ResultFile
+    from projbank.evaluate.results import ResultFile, draw, summarise
     from projbank.evaluate.retrieval import ORIGINAL
     from projbank.evaluate.retrieval import evaluate as run
     from projbank.evaluate.runner import Rules
-    from projbank.evaluate.table import draw, summarise
     from projbank.methods import METHODS
     from projbank.rows.files import open_array, open_vectors
 
@@ -80,7 +76,7 @@ def evaluate(
             names,
             numbers("--bits", bits),
             results,
-            params=settings_of(settings or []),
+            params=settings_of(settings),
             rules=Rules(slow, retry),
             verbose=verbosity(quiet, verbose),
             seeds=range(first_seed, first_seed + seeds),
@@ -117,21 +113,17 @@ def numbers(option: str, text: str) -> list[int]:
         raise ValueError(f"{option} must be whole numbers with commas between. Got {text!r} instead.") from None
 
 
-def settings_of(words: list[str]) -> dict[str, dict[str, Any]]:
+def settings_of(words: list[str] | None) -> dict[str, dict[str, Any]]:
     """Parameters of methods from ``method.parameter=value``; values are JSON where they can be read as such."""
     from projbank.methods import METHODS
 
     found: dict[str, dict[str, Any]] = {}
-    for word in words:
-        path, equals, text = word.partition("=")
-        method, dot, parameter = path.rpartition(".")
-        if not (equals and dot) or method not in METHODS:
-            raise ValueError(f"--set must be METHOD.PARAMETER=VALUE with a known method. Got {word!r} instead.")
+    form = "METHOD.PARAMETER=VALUE with a known method"
+    for path, value in read_settings(words, form).items():
+        method, _, parameter = path.rpartition(".")
+        if method not in METHODS:
+            raise ValueError(f"--set must be {form}. Got {path!r} instead.")
         if parameter not in METHODS[method]().get_params():
             raise ValueError(f"--set names no parameter of {method}. Got {parameter!r} instead.")
-        try:
-            value = json.loads(text)
-        except json.JSONDecodeError:
-            value = text
         found.setdefault(method, {})[parameter] = value
     return found

@@ -2,92 +2,58 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from projbank.cli.bank import Quiet, Verbose, verbosity
-from projbank.cli.outputs import Force
+from projbank.cli.options import Force, OnError, Quiet, Unreadable, Verbose, read_settings, read_value, verbosity
 
 if TYPE_CHECKING:
     from projbank.features.extractor import FeatureExtractor
 
 
-class Kind(StrEnum):
-    """Names of the encoders."""
-
-    fv = "fv"
-    vlad = "vlad"
-
-
-class Descriptor(StrEnum):
-    """Names of the local descriptors."""
-
-    dense_sift = "dense-sift"
-    sift = "sift"
-    trajectories = "trajectories"
-
-
-class Layout(StrEnum):
-    """Names of the data sets' layouts."""
-
-    auto = "auto"
-    images = "images"
-    videos = "videos"
-    zip_file = "zip"
-    ucf101 = "ucf101"
-    ilsvrc2010 = "ilsvrc2010"
-    flickr = "flickr"
-
-
-class OnError(StrEnum):
-    """What to do with a file that can't be decoded."""
-
-    fail = "fail"
-    skip = "skip"
+Kind = StrEnum("Kind", ["fv", "vlad"])
+Descriptor = StrEnum("Descriptor", {"dense_sift": "dense-sift", "sift": "sift", "trajectories": "trajectories"})
+Layout = StrEnum("Layout", ["auto", "images", "videos", "zip", "ucf101", "ilsvrc2010", "flickr"])
 
 
 def features(
-    data: Annotated[Path, typer.Argument(help="Folder or zip of pictures or videos.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Vectors to write (.npy); the rest stands beside.")],
+    data: Annotated[Path, Argument(help="Folder or zip of pictures or videos.")],
+    output: Annotated[Path, Option("--output", "-o", help="Vectors to write (.npy); the rest stands beside.")],
     kind: Annotated[
-        Kind | None, typer.Option(help="fv: Fisher vector, 2 K k dimensions (default). vlad: K k dimensions.")
+        Kind | None, Option(help="fv: Fisher vector, 2 K k dimensions (default). vlad: K k dimensions.")
     ] = None,
     components: Annotated[
-        int | None, typer.Option("--components", "-k", help="Gaussians or centres, K; 250 by default.")
+        int | None, Option("--components", "-k", help="Gaussians or centres, K; 250 by default.")
     ] = None,
     descriptor: Annotated[
-        Descriptor | None, typer.Option(help="By default dense-sift for pictures, trajectories for videos.")
+        Descriptor | None, Option(help="By default dense-sift for pictures, trajectories for videos.")
     ] = None,
     codebook: Annotated[
-        Path | None, typer.Option(help="Encode with this codebook of an earlier run instead of learning one.")
+        Path | None, Option(help="Encode with this codebook of an earlier run instead of learning one.")
     ] = None,
-    layout: Annotated[Layout, typer.Option(help="How the data set is laid out.")] = Layout.auto,
-    split: Annotated[str | None, typer.Option(help="Only this split: train, test, val.")] = None,
-    fold: Annotated[int | None, typer.Option(help="Fold of UCF101's official splits: 1, 2 or 3.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="Leave out this class; may be repeated.")] = None,
-    on_error: Annotated[OnError, typer.Option(help="A file that can't be decoded: fail, or skip it.")] = OnError.fail,
+    layout: Annotated[Layout, Option(help="How the data set is laid out.")] = Layout.auto,
+    split: Annotated[str | None, Option(help="Only this split: train, test, val.")] = None,
+    fold: Annotated[int | None, Option(help="Fold of UCF101's official splits: 1, 2 or 3.")] = None,
+    exclude: Annotated[list[str] | None, Option(help="Leave out this class; may be repeated.")] = None,
+    on_error: Unreadable = OnError.fail,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Parameter of descriptor or encoder: step=8, bin_sizes=3,4, n_pca=64; repeatable."),
+        Option("--set", help="Parameter of descriptor or encoder: step=8, bin_sizes=3,4, n_pca=64; repeatable."),
     ] = None,
-    max_side: Annotated[int | None, typer.Option(help="Make larger pictures and frames smaller than this.")] = None,
-    max_pixels: Annotated[
-        int, typer.Option(help="A larger picture counts as one that can't be decoded.")
-    ] = 100_000_000,
-    sample: Annotated[int, typer.Option(help="Files that the codebook is learnt from.")] = 2000,
-    seed: Annotated[int | None, typer.Option(help="Seed (0): same seed and data give the same vectors.")] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Discard what another unfinished run left.")] = False,
+    max_side: Annotated[int | None, Option(help="Make larger pictures and frames smaller than this.")] = None,
+    max_pixels: Annotated[int, Option(help="A larger picture counts as one that can't be decoded.")] = 100_000_000,
+    sample: Annotated[int, Option(help="Files that the codebook is learnt from.")] = 2000,
+    seed: Annotated[int | None, Option(help="Seed (0): same seed and data give the same vectors.")] = None,
+    restart: Annotated[bool, Option("--restart", help="Discard what another unfinished run left.")] = False,
     relearn: Annotated[
-        bool, typer.Option("--relearn", help="Start over: replace vectors and codebook that are there.")
+        bool, Option("--relearn", help="Start over: replace vectors and codebook that are there.")
     ] = False,
     force: Force = False,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Worker processes; all cores if not given.")] = None,
+    jobs: Annotated[int | None, Option("--jobs", "-j", help="Worker processes; all cores if not given.")] = None,
     quiet: Quiet = False,
     verbose: Verbose = 0,
 ) -> None:
@@ -109,7 +75,9 @@ def features(
         "max_side": max_side,
         "random_state": seed,
     }
-    given = {name: value for name, value in choices.items() if value is not None} | _settings(settings or [])
+    given = {name: value for name, value in choices.items() if value is not None} | {
+        name: read_list(value) for name, value in read_settings(settings).items()
+    }
     if codebook is None and not relearn and (own := Outputs(output).codebook).exists():
         codebook = own
     if codebook is not None:
@@ -167,17 +135,9 @@ def _read_codebook(path: Path, given: dict[str, Any]) -> FeatureExtractor:
     return extractor
 
 
-def _settings(words: list[str]) -> dict[str, Any]:
-    """Parameters from ``name=value``; a value is JSON where it can be read as such, and a list where it has commas."""
-    found = {}
-    for word in words:
-        name, equals, text = word.partition("=")
-        if not (name and equals):
-            raise ValueError(f"--set must be NAME=VALUE. Got {word!r} instead.")
-        with contextlib.suppress(ValueError):
-            text = json.loads(f"[{text}]" if "," in text else text)
-        found[name] = text
-    return found
+def read_list(value: Any) -> Any:
+    """A list, where a text has commas between its values."""
+    return [read_value(word) for word in value.split(",")] if isinstance(value, str) and "," in value else value
 
 
 def _peak_memory() -> str:

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
+from projbank.cli.options import AsJson
 from projbank.progress import console, plain
 
 _LOOK_AT = 1000
@@ -15,12 +16,12 @@ _LOOK_AT = 1000
 
 
 def info(
-    path: Annotated[Path, typer.Argument(help="A model file, an index, a file of codes or a file of vectors.")],
-    dataset: Annotated[str | None, typer.Option(help="Name of the array inside an .npz or HDF5 file.")] = None,
+    path: Annotated[Path, Argument(help="A model file, an index, a file of codes or a file of vectors.")],
+    dataset: Annotated[str | None, Option(help="Name of the array inside an .npz or HDF5 file.")] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Compare every byte with the file's checksum, however large it is.")
+        bool, Option("--verify", help="Compare every byte with the file's checksum, however large it is.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Tell what a file holds."""
     facts = describe(path, dataset)

@@ -6,7 +6,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
+
+from projbank.cli.options import OnError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,49 +17,21 @@ if TYPE_CHECKING:
     from projbank.features.coder import MediaCoder
 
 
-class OnError(StrEnum):
-    """What to do with a file that can't be decoded."""
-
-    fail = "fail"
-    skip = "skip"
-
-
-class Descriptors(StrEnum):
-    """Names of what describes pictures and videos."""
-
-    dense_sift = "dense-sift"
-    sift = "sift"
-    trajectories = "trajectories"
-    net = "net"
-
-
-class Kinds(StrEnum):
-    """Names of the encoders of local descriptors."""
-
-    fv = "fv"
-    vlad = "vlad"
-
-
-Unreadable = Annotated[OnError, typer.Option(help="A picture or video that can't be decoded: fail, or skip it.")]
+Descriptors = StrEnum(
+    "Descriptors", {"dense_sift": "dense-sift", "sift": "sift", "trajectories": "trajectories", "net": "net"}
+)
+Kinds = StrEnum("Kinds", ["fv", "vlad"])
 Descriptor = Annotated[
     Descriptors | None,
-    typer.Option(
-        help="What describes pictures (default dense-sift; net needs the extra photos) or videos (trajectories)."
-    ),
+    Option(help="What describes pictures (default dense-sift; net needs the extra photos) or videos (trajectories)."),
 ]
-Kind = Annotated[Kinds | None, typer.Option(help="How local descriptors become one vector: fv (default) or vlad.")]
-Components = Annotated[int | None, typer.Option(help="Gaussians or centres of the codebook; 128 by default.")]
-Sample = Annotated[int, typer.Option(help="Pictures or videos that codebook and bank are learnt from.")]
+Kind = Annotated[Kinds | None, Option(help="How local descriptors become one vector: fv (default) or vlad.")]
+Components = Annotated[int | None, Option(help="Gaussians or centres of the codebook; 128 by default.")]
+Sample = Annotated[int, Option(help="Pictures or videos that codebook and bank are learnt from.")]
 
 
 def described_sample(
-    data: Path,
-    choices: dict[str, Any],
-    sample: int,
-    on_error: OnError,
-    seed: int,
-    jobs: int | None,
-    verbose: int,
+    data: Path, choices: dict[str, Any], sample: int, on_error: OnError, seed: int, jobs: int | None, verbose: int
 ) -> tuple[Any, NDArray[np.float32]]:
     """Describer learnt from a sample of the files of a folder or zip, and the vectors of the sample."""
     from projbank.features.extractor import photo_extractor

@@ -6,32 +6,36 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from projbank.cli.bank import Jobs, Quiet, verbosity
-from projbank.cli.vectors import Dataset, FromObsm, Layer, Normalize, Reading
+from projbank.cli.options import (
+    Dataset,
+    FromObsm,
+    Jobs,
+    Layer,
+    Normalize,
+    Quiet,
+    Reading,
+    Table,
+    To,
+    load_bank,
+    verbosity,
+)
 
-
-class Store(StrEnum):
-    """Names of the engines whose codes can be replaced."""
-
-    faiss = "faiss"
-    lancedb = "lancedb"
-    postgres = "postgres"
-    sqlite = "sqlite"
+Store = StrEnum("Store", ["faiss", "lancedb", "postgres", "sqlite"])
 
 
 def recode(
-    bank: Annotated[Path, typer.Argument(help="Model file of the new bank.")],
-    vectors: Annotated[Path, typer.Argument(help="The vectors, as `projbank encode` reads them.")],
+    bank: Annotated[Path, Argument(help="Model file of the new bank.")],
+    vectors: Annotated[Path, Argument(help="The vectors, as `projbank encode` reads them.")],
     codes: Annotated[
-        Path | None, typer.Argument(help="File of codes (.npy) or index file, replaced in one step in the end.")
+        Path | None, Argument(help="File of codes (.npy) or index file, replaced in one step in the end.")
     ] = None,
-    store: Annotated[Store | None, typer.Option(help="Or the engine of a store, made by projbank store.")] = None,
-    to: Annotated[str, typer.Option("--to", help="The store's folder, database file, or address.")] = "store",
-    table: Annotated[str, typer.Option(help="Its table.")] = "codes",
+    store: Annotated[Store | None, Option(help="Or the engine of a store, made by projbank store.")] = None,
+    to: To = "store",
+    table: Table = "codes",
     ids: Annotated[
-        Path | None, typer.Option(help="Id of each vector (.npy), where ids of the index are not numbers of rows.")
+        Path | None, Option(help="Id of each vector (.npy), where ids of the index are not numbers of rows.")
     ] = None,
     dataset: Dataset = None,
     layer: Layer = None,
@@ -45,15 +49,13 @@ def recode(
     The old codes are there until the new ones are whole. A run that was cut off goes on when the same command is given
     again.
     """
-    from projbank.models.file import load
     from projbank.rows.files import open_array
     from projbank.upkeep.recode import recode as run
     from projbank.upkeep.recode import recode_store
 
     if (codes is None) == (store is None):
         raise ValueError("projbank recode takes a file of codes, an index, or --store: give one of them.")
-    loaded = load(bank)
-    model = getattr(loaded, "bank", loaded)
+    model = load_bank(bank)
     reading = Reading(dataset, layer, from_obsm, normalize)
     X = reading.open(vectors)
     reading.check(vectors, X, bank, model)

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
-from projbank.cli.bank import Jobs, Quiet, Verbose, verbosity
 from projbank.cli.evaluate import Retry, Set, Slow, Train, exit_if_all_failed, numbers, settings_of
+from projbank.cli.options import Jobs, Quiet, Verbose, verbosity
 
 if TYPE_CHECKING:
     from projbank.paper.sets import SetFiles
@@ -24,35 +24,29 @@ EVERYTHING = ("paper", "all")
 def reproduce(
     names: Annotated[
         list[str],
-        typer.Argument(
-            help="Names of docs/reproduce.md, such as retrieval, tuned, cost, action, causes; or paper: all."
-        ),
+        Argument(help="Names of docs/reproduce.md, such as retrieval, tuned, cost, action, causes; or paper: all."),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results and report; an unfinished run goes on.")],
+    out: Annotated[Path, Option("--out", "-o", help="Folder of results and report; an unfinished run goes on.")],
     data: Annotated[
         list[Path] | None,
-        typer.Option(
+        Option(
             help="Vectors (.npy, labels beside), a zip or folder of pictures or videos, or a .toml file that names "
             "several sets; may be repeated."
         ),
     ] = None,
-    only: Annotated[
-        str | None, typer.Option("--sets", help="Only these sets of a .toml file, with commas between.")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small settings on scikit-learn's digits.")] = False,
-    methods: Annotated[
-        str | None, typer.Option(help="Names with commas between; the protocol's own if not given.")
-    ] = None,
+    only: Annotated[str | None, Option("--sets", help="Only these sets of a .toml file, with commas between.")] = None,
+    quick: Annotated[bool, Option("--quick", help="Small settings on scikit-learn's digits.")] = False,
+    methods: Annotated[str | None, Option(help="Names with commas between; the protocol's own if not given.")] = None,
     ratios: Annotated[
-        str | None, typer.Option(help="Lengths as D / bits with commas between, e.g. 64,16,8; else the protocol's own.")
+        str | None, Option(help="Lengths as D / bits with commas between, e.g. 64,16,8; else the protocol's own.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Random splits; the protocol's own number if not given.")] = None,
+    seeds: Annotated[int | None, Option(help="Random splits; the protocol's own number if not given.")] = None,
     train: Train = None,
     settings: Set = None,
     slow: Slow = 600.0,
     retry: Retry = False,
     since: Annotated[
-        datetime | None, typer.Option(help="Measure again what is older than this time (UTC), as 2026-11-16T08:00:00.")
+        datetime | None, Option(help="Measure again what is older than this time (UTC), as 2026-11-16T08:00:00.")
     ] = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
@@ -86,7 +80,7 @@ def reproduce(
         raise ValueError(f"--ratios must be at least 1. Got {ratios!r} instead.")
     sets = [digit_set(out / "data")] if quick else _pick(read_sets(data or []), only)
     params = {name: {"max_iter": QUICK_ITER} for name in BANKS} if quick else {}
-    for method, given in settings_of(settings or []).items():
+    for method, given in settings_of(settings).items():
         params[method] = params.get(method, {}) | given
     n_lengths, n_seeds = (QUICK_LENGTHS, seeds or 1) if quick else (None, seeds)
     change = Settings(lengths, n_lengths, wanted, n_seeds, train, params, jobs)
@@ -106,7 +100,7 @@ def reproduce(
     exit_if_all_failed(records)
 
 
-def report(folder: Annotated[Path, typer.Argument(help="Folder that `projbank reproduce` filled.")]) -> None:
+def report(folder: Annotated[Path, Argument(help="Folder that `projbank reproduce` filled.")]) -> None:
     """Draw tables, plots and the report again from the results of a folder; nothing is measured."""
     from projbank.paper.report import write_report
 

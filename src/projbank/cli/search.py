@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
+from typer import Argument, Option
 
-from projbank.cli.bank import Jobs
-from projbank.cli.outputs import Force, output_file
-from projbank.cli.results import Format, read_ids, read_payload, result_writer
-from projbank.cli.vectors import Cluster, Dataset, FromObsm, Layer, Normalize, Reading
+from projbank.cli.options import (
+    Allow,
+    Bits,
+    Cluster,
+    Dataset,
+    Force,
+    Format,
+    FromObsm,
+    Ids,
+    Jobs,
+    Layer,
+    Metric,
+    Neighbors,
+    Normalize,
+    Payload,
+    Reading,
+    output_file,
+    read_ids,
+    read_payload,
+    result_writer,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,27 +38,16 @@ if TYPE_CHECKING:
 QUERIES_PER_BATCH = 1024
 
 
-class Metric(StrEnum):
-    """Names of the distances between vectors."""
-
-    l2 = "l2"
-    cosine = "cosine"
-
-
 def index(
-    codes: Annotated[Path, typer.Argument(help="Packed codes: .npy of dtype uint8, as `projbank encode` writes them.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Index file to write (.pbi).")],
-    ids: Annotated[Path | None, typer.Option(help="Own ids: numbers (.npy), or a text file, one per line.")] = None,
-    payload: Annotated[
-        Path | None, typer.Option(help="Kept beside the codes: a file with one JSON value per line.")
-    ] = None,
-    bits: Annotated[
-        int | None, typer.Option("--bits", "-b", help="Bits per code; 8 times the bytes if not given.")
-    ] = None,
+    codes: Annotated[Path, Argument(help="Packed codes: .npy of dtype uint8, as `projbank encode` writes them.")],
+    output: Annotated[Path, Option("--output", "-o", help="Index file to write (.pbi).")],
+    ids: Ids = None,
+    payload: Payload = None,
+    bits: Bits = None,
     recall: Annotated[
-        float | None, typer.Option(help="Searches find this part of the neighbours, and look at less than all codes.")
+        float | None, Option(help="Searches find this part of the neighbours, and look at less than all codes.")
     ] = None,
-    append: Annotated[bool, typer.Option("--append", help="Add the codes to the index that is there.")] = False,
+    append: Annotated[bool, Option("--append", help="Add the codes to the index that is there.")] = False,
     jobs: Jobs = None,
     force: Force = False,
 ) -> None:
@@ -82,34 +87,32 @@ def index(
 
 def search(
     index: Annotated[
-        Path, typer.Argument(help="Index file (see `projbank index`), or a folder of .pbi files, searched as one.")
+        Path, Argument(help="Index file (see `projbank index`), or a folder of .pbi files, searched as one.")
     ],
     queries: Annotated[
-        Path, typer.Argument(help="Queries: codes (.npy, uint8), margins (.npy, floats), or with --bank vectors.")
+        Path, Argument(help="Queries: codes (.npy, uint8), margins (.npy, floats), or with --bank vectors.")
     ],
-    k: Annotated[int, typer.Option("-k", help="Neighbours per query.")] = 10,
-    bank: Annotated[Path | None, typer.Option(help="Model file of the bank that codes the queries' vectors.")] = None,
-    row: Annotated[int | None, typer.Option(help="Search for this row of the queries only, counted from 0.")] = None,
+    k: Neighbors = 10,
+    bank: Annotated[Path | None, Option(help="Model file of the bank that codes the queries' vectors.")] = None,
+    row: Annotated[int | None, Option(help="Search for this row of the queries only, counted from 0.")] = None,
     asymmetric: Annotated[
-        bool, typer.Option("--asymmetric", help="Compare real-valued margins with the stored bits.")
+        bool, Option("--asymmetric", help="Compare real-valued margins with the stored bits.")
     ] = False,
-    allow: Annotated[
-        Path | None, typer.Option(help="Find only these ids: numbers (.npy), or a text file, one per line.")
-    ] = None,
-    max_distance: Annotated[int | None, typer.Option(help="Find nothing at a larger Hamming distance.")] = None,
-    query_bits: Annotated[int, typer.Option(help="Bits to which margins are rounded, 2 to 8.")] = 4,
+    allow: Allow = None,
+    max_distance: Annotated[int | None, Option(help="Find nothing at a larger Hamming distance.")] = None,
+    query_bits: Annotated[int, Option(help="Bits to which margins are rounded, 2 to 8.")] = 4,
     rerank: Annotated[
         str | None,
-        typer.Option(help="Second stage: 'asymmetric', or a file of the gallery's vectors, row = id.", metavar="FILE"),
+        Option(help="Second stage: 'asymmetric', or a file of the gallery's vectors, row = id.", metavar="FILE"),
     ] = None,
     query_vectors: Annotated[
-        Path | None, typer.Option(help="The queries' vectors, for --rerank FILE where the queries are codes.")
+        Path | None, Option(help="The queries' vectors, for --rerank FILE where the queries are codes.")
     ] = None,
-    metric: Annotated[Metric, typer.Option(help="Distance between vectors, for --rerank FILE.")] = Metric.l2,
-    shortlist: Annotated[int | None, typer.Option(help="Candidates of the second stage; 10 k if not given.")] = None,
-    format: Annotated[Format, typer.Option(help="How results are written.")] = Format.table,  # noqa: A002
+    metric: Annotated[Metric, Option(help="Distance between vectors, for --rerank FILE.")] = Metric.l2,
+    shortlist: Annotated[int | None, Option(help="Candidates of the second stage; 10 k if not given.")] = None,
+    format: Annotated[Format, Option(help="How results are written.")] = Format.table,  # noqa: A002
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; standard output if not given.")
+        Path | None, Option("--output", "-o", help="File to write; standard output if not given.")
     ] = None,
     force: Force = False,
     dataset: Dataset = None,

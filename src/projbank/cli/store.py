@@ -6,55 +6,48 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
-from projbank.cli.outputs import Force
-from projbank.cli.results import Format, read_ids, read_payload, result_writer
+from projbank.cli.options import (
+    Allow,
+    Bits,
+    Force,
+    Format,
+    Ids,
+    Neighbors,
+    Payload,
+    Table,
+    To,
+    read_ids,
+    read_payload,
+    result_writer,
+)
 
 if TYPE_CHECKING:
     from projbank.stores.base import CodeStore
 
 
-class Engine(StrEnum):
-    """Names of the engines."""
-
-    faiss = "faiss"
-    lancedb = "lancedb"
-    postgres = "postgres"
-    sqlite = "sqlite"
-    elasticsearch = "elasticsearch"
-    opensearch = "opensearch"
-    milvus = "milvus"
+Engine = StrEnum("Engine", ["faiss", "lancedb", "postgres", "sqlite", "elasticsearch", "opensearch", "milvus"])
 
 
 def store(
-    engine: Annotated[Engine, typer.Argument(help="The last three are written as files that the engine imports.")],
+    engine: Annotated[Engine, Argument(help="The last three are written as files that the engine imports.")],
     codes: Annotated[
-        Path | None, typer.Argument(help="Packed codes to add (.npy), as `projbank encode` writes them.")
+        Path | None, Argument(help="Packed codes to add (.npy), as `projbank encode` writes them.")
     ] = None,
-    to: Annotated[
-        str, typer.Option("--to", help="Folder, database file, address of PostgreSQL, or file to write.")
-    ] = "store",
-    table: Annotated[str, typer.Option(help="Table, index or collection; a folder of FAISS has none.")] = "codes",
-    ids: Annotated[Path | None, typer.Option(help="Own ids: numbers (.npy), or a text file, one per line.")] = None,
-    payload: Annotated[
-        Path | None, typer.Option(help="Kept beside the codes: a file with one JSON value per line.")
-    ] = None,
-    bits: Annotated[
-        int | None, typer.Option("--bits", "-b", help="Bits per code; 8 times the bytes if not given.")
-    ] = None,
-    build: Annotated[str | None, typer.Option(help="Make searches approximate by this index: ivf or hnsw.")] = None,
-    queries: Annotated[Path | None, typer.Option("--search", help="Packed codes to search for (.npy).")] = None,
-    k: Annotated[int, typer.Option("-k", help="Neighbours per query.")] = 10,
-    allow: Annotated[
-        Path | None, typer.Option(help="Find only these ids: numbers (.npy), or a text file, one per line.")
-    ] = None,
-    effort: Annotated[
-        int | None, typer.Option(help="Lists visited (ivf) or candidates kept (hnsw) by a search.")
-    ] = None,
-    format: Annotated[Format, typer.Option(help="How results are written.")] = Format.table,  # noqa: A002
+    to: To = "store",
+    table: Table = "codes",
+    ids: Ids = None,
+    payload: Payload = None,
+    bits: Bits = None,
+    build: Annotated[str | None, Option(help="Make searches approximate by this index: ivf or hnsw.")] = None,
+    queries: Annotated[Path | None, Option("--search", help="Packed codes to search for (.npy).")] = None,
+    k: Neighbors = 10,
+    allow: Allow = None,
+    effort: Annotated[int | None, Option(help="Lists visited (ivf) or candidates kept (hnsw) by a search.")] = None,
+    format: Annotated[Format, Option(help="How results are written.")] = Format.table,  # noqa: A002
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File for the results; standard output if not given.")
+        Path | None, Option("--output", "-o", help="File for the results; standard output if not given.")
     ] = None,
     force: Force = False,
 ) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from projbank.evaluate.data import MAX_TRAINING, DataSet, Split, draw_split, split_sizes
 from projbank.evaluate.results import Record, ResultFile
 from projbank.evaluate.runner import Experiment, Rules, run
-from projbank.learn.memo import Memo
+from projbank.learn.run import Memo
 from projbank.methods import METHODS
 from projbank.methods.nearest import search
 from projbank.metrics import mean_average_precision, precision_at_k, precision_recall, recall_at_k

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from projbank.evaluate.results import KEY, Record, ResultFile, stamp
-from projbank.progress import console, say
+from projbank.progress import progress, say
 
 SLOW_SECONDS = 600.0
 """A method that needs longer than this for one cell is measured for one seed only."""
-MONTH = 30 * 86_400.0
-"""The time left is estimated from all cells of so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -81,18 +77,19 @@ def run(experiments: Sequence[Experiment], rules: Rules, verbose: int = 0) -> in
     """
     open_cells = [[key for key in experiment.plan if experiment.is_open(key, rules)] for experiment in experiments]
     total, failed = sum(len(experiment.plan) for experiment in experiments), 0
-    with _plan_progress(total, total - sum(map(len, open_cells)), verbose) as show:
+    done = total - sum(map(len, open_cells))
+    with progress("", total, verbose, done=done, is_long=True) as show:
         for experiment, keys in zip(experiments, open_cells, strict=True):
             for key in keys:
                 title = describe(experiment, key)
-                show(title, 0)
+                show(0, title)
                 if experiment.is_open(key, rules):  # another seed may have shown that the method is slow
                     record = key | _measured(experiment, key) | stamp()
                     experiment.results.put(record)
                     failed += "error" in record
                     outcome = record.get("error") or f"{experiment.headline} {_short(record[experiment.headline])}"
                     say(f"{title}: {outcome}", max(0, verbose - 1))
-                show("", 1)
+                show(1, "")
             experiment.close()
     return failed
 
@@ -131,25 +128,3 @@ def _measured(experiment: Experiment, key: Record) -> Record:
     except Exception as error:  # any method may fail in its own way: the others go on
         found = {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
     return found | {"seconds": time.perf_counter() - start}
-
-
-@contextlib.contextmanager
-def _plan_progress(total: int, done: int, verbose: int) -> Iterator[Callable[[str, int], None]]:
-    """Yield a function that shows the cell at work and advances the bar by some cells."""
-    if not verbose or not sys.stderr.isatty():
-        yield lambda text, steps: None
-        return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
-    columns = (BarColumn(20), MofNCompleteColumn(), *times, TextColumn("{task.description}"))
-    with Progress(*columns, console=console(stderr=True), refresh_per_second=2, speed_estimate_period=MONTH) as bar:
-        task = bar.add_task("", total=total, completed=done)
-        yield lambda text, steps: bar.update(task, advance=steps, description=text)

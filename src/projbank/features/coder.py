@@ -10,8 +10,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.features.media import MAX_PIXELS, video_frames
-from projbank.features.photos import read_photo
+from projbank.features.media import MAX_PIXELS, read_photo, video_frames
 from projbank.features.readers import Item, Source
 from projbank.integrity import identity
 from projbank.models.file import ModelFileError, load, write_model

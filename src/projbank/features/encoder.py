@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from projbank.blas import blas_threads
 from projbank.features.images import ListEstimator
 from projbank.models.file import ModelFile, ModelFileError
 from projbank.params import check_int, check_positive
 from projbank.rows.bags import Bags, read_bag, split_bags
-from projbank.threads import run_each, split_rows, thread_count
+from projbank.threads import blas_threads, run_each, split_rows, thread_count
 
 NEAREST_ROWS = 1024
 """Rows whose closeness to all centres is held at a time."""

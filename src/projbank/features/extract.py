@@ -138,13 +138,12 @@ class _Run:
             item = named.get(str(line.get("file")))
             return item is not None and is_same(self.source, item, line)
 
-        with RowFile(partial, extractor.n_dims_, holds) as rows:
-            n_before = len(rows.done)
-            if n_before:
-                say(f"resuming: {n_before} of {len(items)} files are done", self.verbose)
+        with RowFile(partial, extractor.n_dims_, holds=holds) as rows:
+            if rows.n_done:
+                say(f"resuming: {rows.n_done} of {len(items)} files are done", self.verbose)
             n_encoded = self._encode(codebook, rows)
             rows.finish()
-            done, n_rows = rows.done, rows.n_rows
+            done, n_rows = list(rows.lines()), rows.n_rows
         if n_rows == 0:
             self.outputs.discard()  # so that files that are mended are tried again
             raise MediaError(f"{self.source.root}: none of its {len(items)} files could be decoded.")
@@ -170,21 +169,11 @@ class _Run:
         seed, n_items = encoder.random_state or 0, len(self.source.items)
         n_drawn = min(sample_images, n_items)
         drawn = np.sort(np.random.default_rng(seed).choice(n_items, n_drawn, replace=False))
-        per_file = -(-encoder.max_descriptors // n_drawn)
-        sampled = []
-        with progress("descriptors", n_drawn, self.verbose) as advance:
-            for result in self.workers.sample(drawn.tolist(), per_file, seed):
-                if result.array is not None:
-                    sampled.append(result.array)
-                elif self.on_error == "fail":
-                    raise MediaError(result.reason)
-                advance(1)
-        say(f"learning the codebook from {sum(map(len, sampled))} descriptors of {len(sampled)} files", self.verbose)
-        return sampled
+        return self.workers.sample(drawn.tolist(), encoder, self.on_error, self.verbose)
 
     def _encode(self, codebook: Path, rows: RowFile) -> int:
         """Copy rows that are kept and encode the others, in order; each is on disk before the next is taken."""
-        rest = self.plan.rows[len(rows.done) :]
+        rest = self.plan.rows[rows.n_done :]
         results = self.workers.encode([item for item, row in rest if row is None], codebook)
         n_encoded = 0
         rows.reserve(len(rest))

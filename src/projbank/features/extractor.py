@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,16 +12,13 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from projbank.features.dense_sift import DenseSIFT
+from projbank.features.codebooks import VLAD, FisherVector
 from projbank.features.encoder import Encoder
-from projbank.features.fisher import FisherVector
 from projbank.features.images import Descriptor, ListEstimator
-from projbank.features.media import MAX_PIXELS, video_frames
-from projbank.features.photos import read_photo
+from projbank.features.media import MAX_PIXELS, read_photo, video_frames
 from projbank.features.readers import Item, Source
-from projbank.features.sift import SIFT
+from projbank.features.sift import SIFT, DenseSIFT
 from projbank.features.trajectories import DenseTrajectories
-from projbank.features.vlad import VLAD
 from projbank.integrity import identity
 from projbank.models.file import ModelFileError, write_model
 from projbank.params import check_int
@@ -31,6 +29,7 @@ _NOT_SETTINGS = ("n_jobs", "n_components", "n_clusters")
 """Parameters of the parts that have another name among the settings, or do not change a vector."""
 
 
+@dataclass(eq=False, repr=False)
 class FeatureExtractor(ListEstimator):
     """Describe pictures (or videos) and encode their descriptors.
 
@@ -53,12 +52,10 @@ class FeatureExtractor(ListEstimator):
     (6, 512)
     """
 
-    def __init__(
-        self, descriptor: Descriptor | None = None, encoder: Encoder | None = None, *, max_side: int | None = None
-    ) -> None:
-        self.descriptor = descriptor
-        self.encoder = encoder
-        self.max_side = max_side
+    descriptor: Descriptor | None = None
+    encoder: Encoder | None = None
+    _: KW_ONLY
+    max_side: int | None = None
 
     @property
     def media(self) -> str:

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.blas import blas_threads
 from projbank.features.encoder import nearest
-from projbank.kernels import features_encode as kernels
-from projbank.threads import run_each, split_rows
+from projbank.kernels import features as kernels
+from projbank.threads import blas_threads, run_each, split_rows
 
 BLOCK_ROWS = 512
 """Rows whose posteriors are held at a time: they stay in the second-level cache."""

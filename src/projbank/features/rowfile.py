@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -22,37 +21,49 @@ SYNC_ROWS = 64
 
 
 class RowFile:
-    """Rows of float32 in `folder`/rows.npy, and a journal with one line per input that is done.
+    """Rows in `folder`/`name`, and a journal with a line for every input that is done, in order.
 
-    A line is written after its row. On opening, rows without a line are cut off, lines without a row are forgotten:
-    what is left is exactly the inputs that are done, in order.
+    Nothing of either is held in memory. A line is written after its row: what lacks a line is done again.
 
     Parameters
     ----------
     folder : where both files are; it exists
-    n_dims : numbers per row
-    holds : whether a line of the journal still holds; from the first that does not, inputs are done anew
+    width : numbers per row
+    dtype : their type
+    holds : whether a line that an earlier run wrote still holds; from the first that does not, inputs are done anew
     """
 
-    def __init__(self, folder: Path, n_dims: int, holds: Callable[[dict[str, Any]], bool] = bool) -> None:
-        self.rows_path = folder / "rows.npy"
-        self.n_dims = n_dims
-        self.done = list(itertools.takewhile(holds, _whole_lines(folder / "journal.jsonl")))
+    def __init__(
+        self,
+        folder: Path,
+        width: int,
+        dtype: str = "<f4",
+        name: str = "rows.npy",
+        *,
+        holds: Callable[[dict[str, Any]], bool] = bool,
+    ) -> None:
+        self.rows_path, self.journal_path = folder / name, folder / "journal.jsonl"
+        self._width, self._dtype = width, np.dtype(dtype)
+        self._row_bytes = width * self._dtype.itemsize
+        self.n_done = self.n_rows = 0
         self._rows: IO[bytes] = open(self.rows_path, "r+b" if self.rows_path.exists() else "w+b")  # noqa: SIM115
-        size = self._rows.seek(0, os.SEEK_END)
-        whole = max(0, size - HEADER_BYTES) // self._row_bytes
-        while sum(line["ok"] for line in self.done) > whole:
-            self.done.pop()
-        self.n_rows = sum(line["ok"] for line in self.done)
+        self._journal: IO[bytes] = open(self.journal_path, "a+b")  # noqa: SIM115
+        self._resume(holds)
+
+    def _resume(self, holds: Callable[[dict[str, Any]], bool]) -> None:
+        """Keep what an earlier run has done, as far as it holds and is whole."""
+        whole = max(0, self._rows.seek(0, os.SEEK_END) - HEADER_BYTES) // self._row_bytes
+        end = 0
+        self._journal.seek(0)
+        for text in self._journal:
+            line = journal_line(text)
+            if line is None or self.n_rows + line["ok"] > whole or not holds(line):
+                break
+            self.n_done, self.n_rows, end = self.n_done + 1, self.n_rows + line["ok"], end + len(text)
+        self._journal.truncate(end)
+        self._journal.seek(0, os.SEEK_END)
         self._rows.truncate(HEADER_BYTES + self.n_rows * self._row_bytes)
         self._rows.seek(0, os.SEEK_END)
-        text = "".join(json.dumps(line) + "\n" for line in self.done)
-        (folder / "journal.jsonl").write_text(text)
-        self._journal: IO[str] = open(folder / "journal.jsonl", "a")  # noqa: SIM115
-
-    @property
-    def _row_bytes(self) -> int:
-        return 4 * self.n_dims
 
     def reserve(self, n_rows: int) -> None:
         """Reserve room on the disk for so many more rows; OSError where there is not enough."""
@@ -63,28 +74,32 @@ class RowFile:
             self._rows.truncate(end)
             raise
 
-    def append(self, row: NDArray[np.float32] | None, reason: str = "", **facts: Any) -> None:
+    def append(self, row: NDArray[Any] | None, reason: str = "", **facts: Any) -> None:
         """Add the row of the next input, or note that it has none and why; the journal keeps `facts` about it."""
         if row is not None:
-            if row.shape != (self.n_dims,):
-                raise ValueError(f"a row must have {self.n_dims} numbers. Got shape {row.shape}.")
-            self._rows.write(np.ascontiguousarray(row, dtype="<f4").tobytes())
+            if row.shape != (self._width,):
+                raise ValueError(f"a row must have {self._width} numbers. Got shape {row.shape}.")
+            self._rows.write(np.ascontiguousarray(row, dtype=self._dtype).tobytes())
             self._rows.flush()
             self.n_rows += 1
-        line: dict[str, Any] = {"ok": row is not None, **facts}
-        if reason:
-            line["reason"] = reason
-        self.done.append(line)
-        self._journal.write(json.dumps(line) + "\n")
+        line = {"ok": row is not None, **facts} | ({"reason": reason} if reason else {})
+        self._journal.write(json.dumps(line).encode() + b"\n")
         self._journal.flush()
-        if len(self.done) % SYNC_ROWS == 0:
+        self.n_done += 1
+        if self.n_done % SYNC_ROWS == 0:
             os.fsync(self._rows.fileno())
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Lines of the journal, read anew."""
+        with open(self.journal_path, "rb") as file:
+            yield from map(json.loads, file)
 
     def finish(self) -> None:
         """Write the header of the rows that are there: the file is now a whole `.npy`."""
-        shape = (self.n_rows, self.n_dims)
+        shape = (self.n_rows, self._width)
         self._rows.seek(0)
-        npy.write_array_header_1_0(self._rows, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        descr = npy.dtype_to_descr(self._dtype)
+        npy.write_array_header_1_0(self._rows, {"descr": descr, "fortran_order": False, "shape": shape})
         if self._rows.tell() != HEADER_BYTES:
             raise OSError(f"{self.rows_path}: unexpected length of the .npy header.")
         self._rows.truncate(HEADER_BYTES + self.n_rows * self._row_bytes)
@@ -96,12 +111,6 @@ class RowFile:
     def __exit__(self, *_: object) -> None:
         self._rows.close()
         self._journal.close()
-
-
-def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
-    if path.exists():
-        with open(path, "rb") as file:
-            yield from itertools.takewhile(bool, map(journal_line, file))
 
 
 def journal_line(text: bytes) -> dict[str, Any] | None:

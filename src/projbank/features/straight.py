@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from projbank.features.codefile import CodeFile
 from projbank.features.coder import Describer, MediaCoder, describe_file
 from projbank.features.extractor import FeatureExtractor
 from projbank.features.listing import Listing, as_source
 from projbank.features.media import MAX_PIXELS, MediaError
-from projbank.features.processes import Processes
 from projbank.features.readers import Item, Source
-from projbank.features.workers import NO_DESCRIPTORS, Workers
+from projbank.features.rowfile import RowFile
+from projbank.features.workers import NO_DESCRIPTORS, Processes, Workers
 from projbank.files import check_output
 from projbank.locks import locked
 from projbank.npyfile import add_note
@@ -65,19 +64,9 @@ def learn_describer(
         return describer
     describer.check()
     encoder = describer.unfitted_encoder()
-    per_file = -(-encoder.max_descriptors // len(drawn))
-    source, sampled = as_source(listing, drawn), []
-    with (
-        Workers(source, describer, _n_processes(n_jobs, len(drawn)), max_pixels) as workers,
-        progress("descriptors", len(drawn), verbose) as advance,
-    ):
-        for result in workers.sample(range(len(drawn)), per_file, encoder.random_state or 0):
-            if result.array is not None:
-                sampled.append(result.array)
-            else:
-                _refuse(result.reason, on_error)
-            advance(1)
-    say(f"learning the codebook from {sum(map(len, sampled))} descriptors of {len(sampled)} files", verbose)
+    source, n_processes = as_source(listing, drawn), _n_processes(n_jobs, len(drawn))
+    with Workers(source, describer, n_processes, max_pixels) as workers:
+        sampled = workers.sample(range(len(drawn)), encoder, on_error, verbose, tell=True)
     return clone(describer).fit_descriptors(sampled)
 
 
@@ -146,9 +135,14 @@ def code_files(
         if (partial / READY).exists():  # killed while files were moved
             _publish(partial, target)
         _open_job(partial, listing, coder)
-        with CodeFile(partial, (coder.n_bits_ + 7) // 8) as codes:
-            summary = _Coding(listing, coder, codes, on_error, max_pixels, n_jobs, verbose).run()
-            codes.finish(partial / "files.txt")
+        holds, rest = compared(_stamps(listing))
+        with RowFile(partial, (coder.n_bits_ + 7) // 8, "|u1", "codes.npy", holds=holds) as codes:
+            summary = _Coding(listing, coder, codes, on_error, max_pixels, n_jobs, verbose).run(rest)
+            codes.finish()
+            with open(partial / "files.txt", "w", encoding="utf-8") as file:
+                file.writelines(line["stamp"][0] + "\n" for line in codes.lines() if line["ok"])
+                file.flush()
+                os.fsync(file.fileno())
         add_note(partial / "codes.npy", kind="codes", made_by=coder.identity(), n_bits=coder.n_bits_)
         (partial / READY).touch()
         _publish(partial, target)
@@ -160,15 +154,14 @@ def code_files(
 class _Coding:
     listing: Listing
     coder: MediaCoder
-    codes: CodeFile
+    codes: RowFile
     on_error: str
     max_pixels: int
     n_jobs: int | None
     verbose: int
 
-    def run(self) -> Summary:
-        total = self.listing.count()
-        n_done, rest = self.codes.resume(self._stamps())
+    def run(self, rest: Iterator[list[Any]]) -> Summary:
+        total, n_done = self.listing.count(), self.codes.n_done
         if n_done:
             say(f"resuming: {n_done} of {total} files are done", self.verbose)
         state = _State(as_source(self.listing, ()), self.coder, self.max_pixels)
@@ -184,27 +177,45 @@ class _Coding:
                     _refuse(result.reason, self.on_error)
                 elif result.reason:
                     print(f"warning: {result.reason}", file=sys.stderr)
-                self.codes.append(stamp, result.array, result.reason)
+                self.codes.append(result.array, result.reason, stamp=stamp)
                 advance(1)
-        empty = sum(ok for ok, _ in self.codes.reasons())
-        skipped = sum(not ok for ok, _ in self.codes.reasons())
-        if not self.codes.n_codes:
+        told = [line["ok"] for line in self.codes.lines() if "reason" in line]
+        empty, skipped = told.count(True), told.count(False)
+        if not self.codes.n_rows:
             raise MediaError(f"{self.listing.source.root}: none of its {total} files could be decoded.")
-        return Summary(self.codes.n_codes, self.coder.n_bits_, n_done, skipped, empty)
-
-    def _stamps(self) -> Iterator[list[Any]]:
-        """Name, size and time of every file; of one that can't be looked at only the name."""
-        for item in self.listing:
-            try:
-                yield [item.file, *self.listing.source.stamp(item).values()]
-            except OSError:
-                yield [item.file]
+        return Summary(self.codes.n_rows, self.coder.n_bits_, n_done, skipped, empty)
 
     def _calls(self, stamps: Iterable[list[Any]], waiting: list[list[Any]]) -> Iterator[tuple[Item]]:
         """The files to be coded; the stamps of those under way wait in a list."""
         for stamp in stamps:
             waiting.append(stamp)
             yield (Item(stamp[0]),)
+
+
+def _stamps(listing: Listing) -> Iterator[list[Any]]:
+    """Name, size and time of every file; of one that can't be looked at only the name."""
+    for item in listing:
+        try:
+            yield [item.file, *listing.source.stamp(item).values()]
+        except OSError:
+            yield [item.file]
+
+
+def compared(stamps: Iterator[list[Any]]) -> tuple[Callable[[dict[str, Any]], bool], Iterator[list[Any]]]:
+    """Whether a line of the journal agrees with the stamp [name, ...] of its file; and stamps of the other files."""
+    other: list[list[Any]] = []
+
+    def holds(line: dict[str, Any]) -> bool:
+        stamp = next(stamps, None)
+        if stamp is not None and stamp != line.get("stamp"):
+            other.append(stamp)
+        return stamp is not None and not other
+
+    def rest() -> Iterator[list[Any]]:
+        yield from other
+        yield from stamps
+
+    return holds, rest()
 
 
 class _State(NamedTuple):

@@ -19,64 +19,41 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from projbank.kernels.jit import kernel
+from projbank.kernels.simd import F32, I8, I32, I64, V8, load, pointer, spread, transpose8
 
 TILE = 8
 """Rows that are coded together."""
 
 _PREFETCH_BYTES = 512
 
-_f32 = ir.FloatType()
-_i8, _i32, _i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-_v8 = ir.VectorType(_f32, 8)
-
-
-def _pointer(builder: Any, address: Any, kind: Any) -> Any:
-    return builder.inttoptr(address, kind.as_pointer())
-
-
-def _shuffle(builder: Any, a: Any, b: Any, order: list[int]) -> Any:
-    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_i32, 8), order))
-
-
-def _transpose8(builder: Any, rows: list[Any]) -> list[Any]:
-    """Transpose an 8 x 8 block that is held in 8 vectors: pairs, then fours, then halves."""
-    low, high = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]
-    pairs = [_shuffle(builder, rows[k], rows[k + 1], order) for k in range(0, 8, 2) for order in (low, high)]
-    even, odd = [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]
-    fours = [_shuffle(builder, pairs[k], pairs[k + 2], order) for k in (0, 1, 4, 5) for order in (even, odd)]
-    first, second = [0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]
-    return [_shuffle(builder, fours[k], fours[k + 4], order) for order in (first, second) for k in range(4)]
-
 
 def _load_rows(builder: Any, address: Any, row_bytes: Any) -> list[Any]:
     """Load 8 neighbouring columns of 8 rows and prefetch what the rows hold further on."""
     prefetch = builder.module.declare_intrinsic(
         "llvm.prefetch",
-        [_i8.as_pointer()],
-        ir.FunctionType(ir.VoidType(), [_i8.as_pointer(), _i32, _i32, _i32]),
+        [I8.as_pointer()],
+        ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32]),
     )
     rows = []
     for _ in range(TILE):
-        rows.append(builder.load(_pointer(builder, address, _v8), align=4))
-        ahead = _pointer(builder, builder.add(address, _i64(_PREFETCH_BYTES)), _i8)
-        builder.call(prefetch, [ahead, _i32(0), _i32(3), _i32(1)])
+        rows.append(load(builder, address, V8))
+        ahead = pointer(builder, builder.add(address, I64(_PREFETCH_BYTES)), I8)
+        builder.call(prefetch, [ahead, I32(0), I32(3), I32(1)])
         address = builder.add(address, row_bytes)
     return rows
 
 
 def _load_group(builder: Any, labels: Any, offset: Any, sums: Any) -> Any:
     """Pointer to the 8 numbers that belong to the group whose label stands `offset` bytes behind `labels`."""
-    label = builder.load(_pointer(builder, builder.add(labels, offset), _i32), align=4)
-    return _pointer(builder, builder.add(sums, builder.shl(builder.zext(label, _i64), _i64(5))), _v8)
+    label = load(builder, builder.add(labels, offset), I32)
+    return pointer(builder, builder.add(sums, builder.shl(builder.zext(label, I64), I64(5))), V8)
 
 
 def _add_column(builder: Any, column: Any, labels: Any, weights: Any, offset: Any, sums: Any) -> None:
     """Add one column, times its weight, to the 8 numbers of its group."""
-    weight = builder.load(_pointer(builder, builder.add(weights, offset), _f32), align=4)
-    spread = builder.insert_element(ir.Constant(_v8, ir.Undefined), weight, _i32(0))
-    spread = _shuffle(builder, spread, spread, [0] * 8)
+    weight = spread(builder, load(builder, builder.add(weights, offset), F32))
     place = _load_group(builder, labels, offset, sums)
-    builder.store(builder.fadd(builder.load(place, align=4), builder.fmul(spread, column)), place, align=4)
+    builder.store(builder.fadd(builder.load(place, align=4), builder.fmul(weight, column)), place, align=4)
 
 
 def _adder(times: int) -> Any:
@@ -88,9 +65,9 @@ def _adder(times: int) -> Any:
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             x, row_bytes, labels, weights, sums = args
-            for k, column in enumerate(_transpose8(builder, _load_rows(builder, x, row_bytes))):
+            for k, column in enumerate(transpose8(builder, _load_rows(builder, x, row_bytes))):
                 for e in range(times * k, times * (k + 1)):
-                    _add_column(builder, column, labels, weights, _i64(4 * e), sums)
+                    _add_column(builder, column, labels, weights, I64(4 * e), sums)
             return context.get_dummy_value()
 
         return types.void(*(types.intp,) * 5), generate
@@ -107,11 +84,11 @@ def _add_columns_often(typing: Any, x: Any, row_bytes: Any, labels: Any, weights
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         x, row_bytes, labels, weights, sums, times = args
-        column_bytes = builder.shl(times, _i64(2))
-        for k, column in enumerate(_transpose8(builder, _load_rows(builder, x, row_bytes))):
-            first = builder.mul(column_bytes, _i64(k))
+        column_bytes = builder.shl(times, I64(2))
+        for k, column in enumerate(transpose8(builder, _load_rows(builder, x, row_bytes))):
+            first = builder.mul(column_bytes, I64(k))
             with cgutils.for_range(builder, times) as loop:
-                offset = builder.add(first, builder.shl(loop.index, _i64(2)))
+                offset = builder.add(first, builder.shl(loop.index, I64(2)))
                 _add_column(builder, column, labels, weights, offset, sums)
         return context.get_dummy_value()
 
@@ -125,11 +102,11 @@ def _dot_columns(typing: Any, x: Any, row_bytes: Any, labels: Any, slopes: Any, 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         x, row_bytes, labels, slopes, out = args
         rows = _load_rows(builder, x, row_bytes)
-        groups = [builder.load(_load_group(builder, labels, _i64(4 * k), slopes), align=4) for k in range(8)]
-        products = [builder.fmul(row, slope) for row, slope in zip(rows, _transpose8(builder, groups), strict=True)]
+        groups = [builder.load(_load_group(builder, labels, I64(4 * k), slopes), align=4) for k in range(8)]
+        products = [builder.fmul(row, slope) for row, slope in zip(rows, transpose8(builder, groups), strict=True)]
         while len(products) > 1:  # a fixed tree
             products = [builder.fadd(products[k], products[k + 1]) for k in range(0, len(products), 2)]
-        place = _pointer(builder, out, _v8)
+        place = pointer(builder, out, V8)
         builder.store(builder.fadd(builder.load(place, align=4), products[0]), place, align=4)
         return context.get_dummy_value()
 
@@ -141,13 +118,14 @@ def _above(typing: Any, sums: Any, bias: Any) -> Any:
     """Return 16 bits: which of the 8 numbers at the address `sums` are above `bias`, then which are NaN or infinite."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        numbers = builder.load(_pointer(builder, args[0], _v8), align=4)
-        spread = builder.insert_element(ir.Constant(_v8, ir.Undefined), args[1], _i32(0))
-        spread = _shuffle(builder, spread, spread, [0] * 8)
+        numbers = load(builder, args[0], V8)
         difference = builder.fsub(numbers, numbers)  # NaN for NaN and infinity
-        masks = builder.fcmp_ordered(">", numbers, spread), builder.fcmp_unordered("uno", difference, difference)
-        above, bad = (builder.zext(builder.bitcast(mask, _i8), _i64) for mask in masks)
-        return builder.or_(above, builder.shl(bad, _i64(8)))
+        masks = (
+            builder.fcmp_ordered(">", numbers, spread(builder, args[1])),
+            builder.fcmp_unordered("uno", difference, difference),
+        )
+        above, bad = (builder.zext(builder.bitcast(mask, I8), I64) for mask in masks)
+        return builder.or_(above, builder.shl(bad, I64(8)))
 
     return types.uint64(types.intp, types.float32), generate
 

@@ -5,32 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
 from projbank.kernels.jit import kernel
-
-_i32, _i64 = ir.IntType(32), ir.IntType(64)
-_v8 = ir.VectorType(ir.FloatType(), 8)
-
-
-def _place(builder: Any, address: Any) -> Any:
-    return builder.inttoptr(address, _v8.as_pointer())
-
-
-def _shuffle(builder: Any, a: Any, b: Any, order: list[int]) -> Any:
-    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_i32, 8), order))
-
-
-def _transpose8(builder: Any, rows: list[Any]) -> list[Any]:
-    """Transpose an 8 x 8 block that is held in 8 vectors: pairs, then fours, then halves."""
-    low, high = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]
-    pairs = [_shuffle(builder, rows[k], rows[k + 1], order) for k in range(0, 8, 2) for order in (low, high)]
-    even, odd = [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]
-    fours = [_shuffle(builder, pairs[k], pairs[k + 2], order) for k in (0, 1, 4, 5) for order in (even, odd)]
-    first, second = [0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]
-    return [_shuffle(builder, fours[k], fours[k + 4], order) for order in (first, second) for k in range(4)]
+from projbank.kernels.simd import I64, V8, load, store, transpose8
 
 
 def _butterflies(builder: Any, vectors: list[Any]) -> list[Any]:
@@ -52,16 +31,11 @@ def _first64(typing: Any, x: Any, signs: Any, out: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         x, signs, out = args
-        vectors = []
-        for k in range(8):
-            step = _i64(32 * k)
-            number = builder.load(_place(builder, builder.add(x, step)), align=4)
-            sign = builder.load(_place(builder, builder.add(signs, step)), align=4)
-            vectors.append(builder.fmul(number, sign))
+        vectors = [builder.fmul(*(load(builder, at, V8, 32 * k) for at in (x, signs))) for k in range(8)]
         vectors = _butterflies(builder, vectors)  # strides 8, 16, 32
-        vectors = _butterflies(builder, _transpose8(builder, vectors))  # strides 1, 2, 4
-        for k, vector in enumerate(_transpose8(builder, vectors)):
-            builder.store(vector, _place(builder, builder.add(out, _i64(32 * k))), align=4)
+        vectors = _butterflies(builder, transpose8(builder, vectors))  # strides 1, 2, 4
+        for k, vector in enumerate(transpose8(builder, vectors)):
+            store(builder, vector, builder.add(out, I64(32 * k)))
         return context.get_dummy_value()
 
     return types.void(*(types.intp,) * 3), generate
@@ -73,10 +47,10 @@ def _across(n_vectors: int) -> Any:
         """Transform across so many vectors of 8 numbers that stand `stride` bytes apart, in place."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            places = [_place(builder, builder.add(args[0], builder.mul(args[1], _i64(k)))) for k in range(n_vectors)]
-            vectors = [builder.load(place, align=4) for place in places]
+            places = [builder.add(args[0], builder.mul(args[1], I64(k))) for k in range(n_vectors)]
+            vectors = [load(builder, place, V8) for place in places]
             for vector, place in zip(_butterflies(builder, vectors), places, strict=True):
-                builder.store(vector, place, align=4)
+                store(builder, vector, place)
             return context.get_dummy_value()
 
         return types.void(types.intp, types.intp), generate
@@ -120,21 +94,12 @@ _ROWS = "Array(float32, 2, 'A', readonly=True)"
 _NUMBERS = "Array(float32, 1, 'C', readonly=True)"
 
 
-@kernel(f"void({_ROWS}, {_NUMBERS}, float32[:, ::1])")
-def hadamard_rows(X, signs, out):
-    """out[i] = H (signs * X[i], 0 ... 0), H the unscaled Hadamard matrix in natural order.
-
-    X (n, D) float32 with adjacent columns, signs (D,), out (n, P) with P >= D a power of 2 and at least 64.
-    """
-    for i in range(X.shape[0]):
-        _transform_row(X, i, signs, out[i])
-
-
 @kernel(f"void({_ROWS}, {_NUMBERS}, Array(int64, 1, 'C', readonly=True), int64, float32[:, ::1])")
 def hadamard_sample(X, signs, chosen, size, out):
-    """out[i, p] = coefficient chosen[p] of the transform of X[i], padded to `size` (see `hadamard_rows`).
+    """out[i, p] = coefficient chosen[p] of H (signs * X[i], 0 ... 0), H the unscaled Hadamard matrix in natural order.
 
-    The transform lives in one row that stays in the cache.
+    X (n, D) float32 with adjacent columns, signs (D,), padded to `size`, a power of 2 from D and 64 on. The transform
+    lives in one row that stays in the cache.
     """
     row = np.empty(size, np.float32)
     for i in range(X.shape[0]):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from projbank.kernels.jit import kernel
+from projbank.kernels.simd import F32, I64, V8, fma, load, pointer, spread
 
 WIDTH = 16
 """Columns of a panel."""
@@ -23,10 +23,6 @@ _ROWS = 6
 """Rows of a tile: 12 sums of 8 numbers stay in registers."""
 _DEPTH = 512
 """Rows of a panel that are used in one go: 32 KiB, which the first cache holds."""
-
-_f32 = ir.FloatType()
-_i32, _i64 = ir.IntType(32), ir.IntType(64)
-_v8 = ir.VectorType(_f32, 8)
 
 
 def panels(matrix: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -47,29 +43,21 @@ def _tile(n_rows: int) -> Any:
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             x, x_step, panel, depth, out, out_step = args
-
-            def at(address: Any, kind: Any) -> Any:
-                return builder.inttoptr(address, kind.as_pointer())
-
-            rows = [builder.add(x, builder.mul(x_step, _i64(i))) for i in range(n_rows)]
+            rows = [builder.add(x, builder.mul(x_step, I64(i))) for i in range(n_rows)]
             places = [
-                at(builder.add(builder.add(out, builder.mul(out_step, _i64(i))), _i64(32 * half)), _v8)
+                pointer(builder, builder.add(builder.add(out, builder.mul(out_step, I64(i))), I64(32 * half)), V8)
                 for i in range(n_rows)
                 for half in (0, 1)
             ]
             sums = [cgutils.alloca_once_value(builder, builder.load(place, align=4)) for place in places]
-            fused = builder.module.declare_intrinsic("llvm.fma.v8f32", (), ir.FunctionType(_v8, [_v8] * 3))
             with cgutils.for_range(builder, depth) as loop:
-                line = builder.add(panel, builder.shl(loop.index, _i64(6)))
-                halves = [builder.load(at(builder.add(line, _i64(32 * half)), _v8), align=4) for half in (0, 1)]
+                line = builder.add(panel, builder.shl(loop.index, I64(6)))
+                halves = [load(builder, line, V8, 32 * half) for half in (0, 1)]
                 for i, row in enumerate(rows):
-                    number = builder.load(at(builder.add(row, builder.shl(loop.index, _i64(2))), _f32), align=4)
-                    spread = builder.insert_element(ir.Constant(_v8, ir.Undefined), number, _i32(0))
-                    undefined = ir.Constant(_v8, ir.Undefined)
-                    spread = builder.shuffle_vector(spread, undefined, ir.Constant(ir.VectorType(_i32, 8), [0] * 8))
+                    number = spread(builder, load(builder, builder.add(row, builder.shl(loop.index, I64(2))), F32))
                     for half in (0, 1):
                         place = sums[2 * i + half]
-                        builder.store(builder.call(fused, [spread, halves[half], builder.load(place)]), place)
+                        builder.store(fma(builder, number, halves[half], builder.load(place)), place)
             for place, total in zip(places, sums, strict=True):
                 builder.store(builder.load(total), place, align=4)
             return context.get_dummy_value()

@@ -21,6 +21,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from projbank.kernels.jit import kernel
+from projbank.kernels.simd import F32, I32, I64, V8, V8I, constant, fma, load, shuffle, spread, store
 
 LANES = 16
 """Basis vectors in a block."""
@@ -41,75 +42,47 @@ _EXP2 = (
 )
 """2^x on [-1/2, 1/2], highest power first (Cephes, exp2f)."""
 
-_f32, _i32, _i64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
-_v8, _v8i = ir.VectorType(_f32, 8), ir.VectorType(_i32, 8)
-
-
-def _constant(value: float) -> Any:
-    return ir.Constant(_v8, [float(np.float32(value))] * 8)
-
-
-def _load(builder: Any, address: Any, kind: Any, offset: int = 0) -> Any:
-    place = builder.inttoptr(builder.add(address, _i64(offset)), kind.as_pointer())
-    return builder.load(place, align=4)
-
-
-def _store(builder: Any, value: Any, address: Any) -> None:
-    builder.store(value, builder.inttoptr(address, value.type.as_pointer()), align=4)
-
-
-def _spread(builder: Any, number: Any) -> Any:
-    """Eight copies of a number."""
-    first = builder.insert_element(ir.Constant(_v8, ir.Undefined), number, _i32(0))
-    return builder.shuffle_vector(first, first, ir.Constant(_v8i, [0] * 8))
-
-
-def _fma(builder: Any, a: Any, b: Any, c: Any) -> Any:
-    """Give a * b + c, rounded once: the same on every machine."""
-    kind = ir.FunctionType(_v8, [_v8] * 3)
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.fma.v8f32"), [a, b, c])
-
 
 def _clip(builder: Any, x: Any, low: float, high: float) -> Any:
     """Keep numbers in [low, high]; NaN (infinity less infinity, for rows far off) becomes `low`."""
-    x = builder.select(builder.fcmp_ordered(">", x, _constant(low)), x, _constant(low))
-    return builder.select(builder.fcmp_ordered("<", x, _constant(high)), x, _constant(high))
+    x = builder.select(builder.fcmp_ordered(">", x, constant(low)), x, constant(low))
+    return builder.select(builder.fcmp_ordered("<", x, constant(high)), x, constant(high))
 
 
 def _exp2(builder: Any, x: Any) -> Any:
     """2^x for x <= 0, to about 2e-7 of itself: 2^k by the exponent's bits, the rest by a polynomial."""
     x = _clip(builder, x, _LEAST, 0.0)
-    rounded = builder.fadd(x, _constant(_ROUND))
-    rest = builder.fsub(x, builder.fsub(rounded, _constant(_ROUND)))
-    power = _constant(_EXP2[0])
+    rounded = builder.fadd(x, constant(_ROUND))
+    rest = builder.fsub(x, builder.fsub(rounded, constant(_ROUND)))
+    power = constant(_EXP2[0])
     for coefficient in _EXP2[1:]:
-        power = _fma(builder, power, rest, _constant(coefficient))
-    whole = builder.shl(builder.bitcast(rounded, _v8i), ir.Constant(_v8i, [23] * 8))
-    return builder.bitcast(builder.add(builder.bitcast(power, _v8i), whole), _v8)
+        power = fma(builder, power, rest, constant(coefficient))
+    whole = builder.shl(builder.bitcast(rounded, V8I), ir.Constant(V8I, [23] * 8))
+    return builder.bitcast(builder.add(builder.bitcast(power, V8I), whole), V8)
 
 
 def _sum_lanes(builder: Any, vector: Any) -> Any:
     """Sum of 8 numbers, as a tree."""
     for step in (4, 2, 1):
-        order = ir.Constant(_v8i, [(k + step) % 8 for k in range(8)])
-        vector = builder.fadd(vector, builder.shuffle_vector(vector, vector, order))
-    return builder.extract_element(vector, _i32(0))
+        turned = shuffle(builder, vector, vector, [(k + step) % 8 for k in range(8)])
+        vector = builder.fadd(vector, turned)
+    return builder.extract_element(vector, I32(0))
 
 
 def _half_squares(builder: Any, numbers: Any, count: Any) -> Any:
     """-1/2 of the sum of squares of `count` float32 from an address on: 8 lanes, a tree, then the rest."""
-    lanes, total = cgutils.alloca_once(builder, _v8), cgutils.alloca_once(builder, _f32)
-    builder.store(_constant(0.0), lanes)
-    whole = builder.ashr(count, _i64(3))
+    lanes, total = cgutils.alloca_once(builder, V8), cgutils.alloca_once(builder, F32)
+    builder.store(constant(0.0), lanes)
+    whole = builder.ashr(count, I64(3))
     with cgutils.for_range(builder, whole) as loop:
-        eight = _load(builder, builder.add(numbers, builder.shl(loop.index, _i64(5))), _v8)
-        builder.store(_fma(builder, eight, eight, builder.load(lanes)), lanes)
+        eight = load(builder, builder.add(numbers, builder.shl(loop.index, I64(5))), V8)
+        builder.store(fma(builder, eight, eight, builder.load(lanes)), lanes)
     builder.store(_sum_lanes(builder, builder.load(lanes)), total)
-    numbers = builder.add(numbers, builder.shl(whole, _i64(5)))
-    with cgutils.for_range(builder, builder.and_(count, _i64(7))) as loop:
-        number = _load(builder, builder.add(numbers, builder.shl(loop.index, _i64(2))), _f32)
+    numbers = builder.add(numbers, builder.shl(whole, I64(5)))
+    with cgutils.for_range(builder, builder.and_(count, I64(7))) as loop:
+        number = load(builder, builder.add(numbers, builder.shl(loop.index, I64(2))), F32)
         builder.store(builder.fadd(builder.load(total), builder.fmul(number, number)), total)
-    return builder.fmul(builder.load(total), ir.Constant(_f32, -0.5))
+    return builder.fmul(builder.load(total), ir.Constant(F32, -0.5))
 
 
 def _block_values(
@@ -117,31 +90,31 @@ def _block_values(
 ) -> list[list[Any]]:
     """Kernel values of some rows and 16 basis vectors, two vectors a row; row_halves: address of the rows' halves."""
     rows, row_bytes, n_dims, degree = shape
-    places = [[cgutils.alloca_once(builder, _v8) for _ in range(2)] for _ in range(n_rows)]
-    first = [_load(builder, halves, _v8, 32 * k) for k in range(2)]
+    places = [[cgutils.alloca_once(builder, V8) for _ in range(2)] for _ in range(n_rows)]
+    first = [load(builder, halves, V8, 32 * k) for k in range(2)]
     for r, pair in enumerate(places):
-        own = _spread(builder, _load(builder, row_halves, _f32, 4 * r))
+        own = spread(builder, load(builder, row_halves, F32, 4 * r))
         for k in range(2):
             builder.store(builder.fadd(first[k], own), pair[k])
     with cgutils.for_range(builder, n_dims) as loop:
-        vectors = [_load(builder, builder.add(block, builder.shl(loop.index, _i64(6))), _v8, 32 * k) for k in range(2)]
-        at = builder.add(rows, builder.shl(loop.index, _i64(2)))
+        vectors = [load(builder, builder.add(block, builder.shl(loop.index, I64(6))), V8, 32 * k) for k in range(2)]
+        at = builder.add(rows, builder.shl(loop.index, I64(2)))
         for pair in places:
-            number = _spread(builder, _load(builder, at, _f32))
+            number = spread(builder, load(builder, at, F32))
             for k in range(2):
-                builder.store(_fma(builder, number, vectors[k], builder.load(pair[k])), pair[k])
+                builder.store(fma(builder, number, vectors[k], builder.load(pair[k])), pair[k])
             at = builder.add(at, row_bytes)
     flat = [place for pair in places for place in pair]
-    with builder.if_else(builder.icmp_signed("==", degree, _i64(0))) as (radial, polynomial):
+    with builder.if_else(builder.icmp_signed("==", degree, I64(0))) as (radial, polynomial):
         with radial:
             for place in flat:
                 builder.store(_exp2(builder, builder.load(place)), place)
         with polynomial:
             products = [builder.load(place) for place in flat]
-            with cgutils.for_range(builder, builder.sub(degree, _i64(1))):
+            with cgutils.for_range(builder, builder.sub(degree, I64(1))):
                 for place, product in zip(flat, products, strict=True):
                     power = builder.load(place)
-                    builder.store(_fma(builder, power, product, builder.fadd(power, product)), place)
+                    builder.store(fma(builder, power, product, builder.fadd(power, product)), place)
     return [[builder.load(place) for place in pair] for pair in places]
 
 
@@ -154,9 +127,9 @@ def _make_uses(n_rows: int) -> tuple[Any, Any]:
 
     def each_block(builder: Any, args: list[Any], use: Callable[[Any, list[list[Any]]], None]) -> None:
         rows, row_bytes, n_dims, degree, blocks, halves, n_blocks, row_halves = args
-        block_bytes = builder.shl(n_dims, _i64(6))
+        block_bytes = builder.shl(n_dims, I64(6))
         with cgutils.for_range(builder, n_blocks) as loop:
-            offset = builder.shl(loop.index, _i64(6))
+            offset = builder.shl(loop.index, I64(6))
             block = builder.add(blocks, builder.mul(loop.index, block_bytes))
             shape = [rows, row_bytes, n_dims, degree]
             use(offset, _block_values(builder, n_rows, shape, block, builder.add(halves, offset), row_halves))
@@ -167,23 +140,23 @@ def _make_uses(n_rows: int) -> tuple[Any, Any]:
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             *common, coefficients, sums = args
-            places = [builder.add(sums, _i64(32 * r)) for r in range(n_rows)]
+            places = [builder.add(sums, I64(32 * r)) for r in range(n_rows)]
             for place in places:
-                _store(builder, _constant(0.0), place)
+                store(builder, constant(0.0), place)
 
             def add(offset: Any, values: list[list[Any]]) -> None:
-                own = [_load(builder, builder.add(coefficients, offset), _v8, 32 * k) for k in range(2)]
+                own = [load(builder, builder.add(coefficients, offset), V8, 32 * k) for k in range(2)]
                 for place, pair in zip(places, values, strict=True):
-                    total = _fma(builder, own[0], pair[0], _load(builder, place, _v8))
-                    _store(builder, _fma(builder, own[1], pair[1], total), place)
+                    total = fma(builder, own[0], pair[0], load(builder, place, V8))
+                    store(builder, fma(builder, own[1], pair[1], total), place)
 
             each_block(builder, common, add)
             return context.get_dummy_value()
 
         return types.void(*(types.intp,) * 10), generate
 
-    def store(typing: Any, rows: Any, row_bytes: Any, n_dims: Any, degree: Any, blocks: Any, halves: Any, n_blocks: Any,
-              row_halves: Any, out: Any, out_bytes: Any) -> Any:  # fmt: skip
+    def keep_values(typing: Any, rows: Any, row_bytes: Any, n_dims: Any, degree: Any, blocks: Any, halves: Any,
+                    n_blocks: Any, row_halves: Any, out: Any, out_bytes: Any) -> Any:  # fmt: skip
         """out[r] = values, `out_bytes` from one row to the next."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -193,7 +166,7 @@ def _make_uses(n_rows: int) -> tuple[Any, Any]:
                 at = builder.add(out, offset)
                 for pair in values:
                     for k in range(2):
-                        _store(builder, pair[k], builder.add(at, _i64(32 * k)))
+                        store(builder, pair[k], builder.add(at, I64(32 * k)))
                     at = builder.add(at, out_bytes)
 
             each_block(builder, common, keep)
@@ -201,7 +174,7 @@ def _make_uses(n_rows: int) -> tuple[Any, Any]:
 
         return types.void(*(types.intp,) * 10), generate
 
-    return intrinsic(dot), intrinsic(store)
+    return intrinsic(dot), intrinsic(keep_values)
 
 
 _dot4, _store4 = _make_uses(_ROWS_TOGETHER)
@@ -223,7 +196,7 @@ def _total(typing: Any, numbers: Any) -> Any:
     """Sum of the 8 float32 at an address, as a tree."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _sum_lanes(builder, _load(builder, args[0], _v8))
+        return _sum_lanes(builder, load(builder, args[0], V8))
 
     return types.float32(types.intp), generate
 
@@ -247,17 +220,17 @@ def _largest(typing: Any, numbers: Any, count: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         numbers, count = args
-        lanes = cgutils.alloca_once(builder, _v8i)
-        builder.store(ir.Constant(_v8i, [0] * 8), lanes)
+        lanes = cgutils.alloca_once(builder, V8I)
+        builder.store(ir.Constant(V8I, [0] * 8), lanes)
         with cgutils.for_range(builder, count) as loop:
-            bits = _load(builder, builder.add(numbers, builder.shl(loop.index, _i64(5))), _v8i)
-            bits = builder.and_(bits, ir.Constant(_v8i, [0x7FFFFFFF] * 8))
+            bits = load(builder, builder.add(numbers, builder.shl(loop.index, I64(5))), V8I)
+            bits = builder.and_(bits, ir.Constant(V8I, [0x7FFFFFFF] * 8))
             known = builder.load(lanes)
             builder.store(builder.select(builder.icmp_signed(">", bits, known), bits, known), lanes)
         lanes = builder.load(lanes)
-        result = builder.extract_element(lanes, _i32(0))
+        result = builder.extract_element(lanes, I32(0))
         for k in range(1, 8):
-            lane = builder.extract_element(lanes, _i32(k))
+            lane = builder.extract_element(lanes, I32(k))
             result = builder.select(builder.icmp_signed(">", lane, result), lane, result)
         return result
 

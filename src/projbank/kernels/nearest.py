@@ -1,4 +1,4 @@
-"""Centred rows, and keeping the k nearest of every sample while distances arrive block by block."""
+"""Inner products of rows with some others, and keeping the k nearest of every sample while they arrive."""
 
 from __future__ import annotations
 
@@ -47,3 +47,46 @@ def center_rows(rows, center, scale, out, squares):
             out[i, j] = value
             total += np.float64(value) * np.float64(value)
         squares[i] += total
+
+
+@kernel(
+    "void(Array(float32, 2, 'A', readonly=True), Array(float32, 2, 'C', readonly=True), "
+    "int64[:, ::1], float64[:, ::1])",
+    reorder=True,
+)
+def dense_dots(rows, points, ids, out):
+    """out[i, j] = points[i] . rows[ids[i, j]]; rows (n, D), points (m, D), ids and out (m, s)."""
+    for i in range(ids.shape[0]):
+        for j in range(ids.shape[1]):
+            row = rows[ids[i, j]]
+            total = 0.0
+            for p in range(points.shape[1]):
+                total += np.float64(row[p]) * np.float64(points[i, p])
+            out[i, j] = total
+
+
+@kernel(
+    "void(float32[::1], int32[::1], int64[::1], Array(float32, 2, 'C', readonly=True), int64[:, ::1], float64[:, ::1])",
+    "void(float32[::1], int64[::1], int64[::1], Array(float32, 2, 'C', readonly=True), int64[:, ::1], float64[:, ::1])",
+    reorder=True,
+)
+def sparse_dots(data, indices, indptr, points, ids, out):
+    """out[i, j] = points[i] . row ids[i, j] of a CSR matrix; points (m, D) dense, ids and out (m, s)."""
+    for i in range(ids.shape[0]):
+        for j in range(ids.shape[1]):
+            total = 0.0
+            for place in range(indptr[ids[i, j]], indptr[ids[i, j] + 1]):
+                total += np.float64(data[place]) * np.float64(points[i, indices[place]])
+            out[i, j] = total
+
+
+@kernel("void(float32[:, ::1], float32[:, ::1], int32[:, ::1], float32[:, ::1])", reorder=True)
+def score_candidates(directions, loadings, candidates, scores):
+    """Scores (D, c): sizes of the inner products of loadings (D, h) with the directions (d, h) of the candidates."""
+    for j in range(candidates.shape[0]):
+        for k in range(candidates.shape[1]):
+            row = candidates[j, k]
+            total = np.float32(0)
+            for c in range(loadings.shape[1]):
+                total += directions[row, c] * loadings[j, c]
+            scores[j, k] = abs(total)

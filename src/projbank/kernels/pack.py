@@ -5,42 +5,36 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 from projbank.kernels.jit import kernel
-
-_i8, _i64 = ir.IntType(8), ir.IntType(64)
-_v8 = ir.VectorType(ir.FloatType(), 8)
+from projbank.kernels.simd import I8, I64, V8, constant, load, pointer
 
 
-def _load(builder: Any, address: Any, k: int) -> Any:
-    """The k-th vector of 8 numbers from an address on."""
-    return builder.load(builder.inttoptr(builder.add(address, _i64(32 * k)), _v8.as_pointer()), align=4)
-
-
-def _mask(builder: Any, flags: Any) -> Any:
-    return builder.bitcast(flags, _i8)
+def _odd(builder: Any, vectors: list[Any]) -> Any:
+    """A byte that is not 0 where a number is NaN or infinite: v - v is then not 0."""
+    odd = constant(0.0)
+    for vector in vectors:
+        odd = builder.fadd(odd, builder.fsub(vector, vector))
+    return builder.bitcast(builder.fcmp_unordered("!=", odd, constant(0.0)), I8)
 
 
 @intrinsic
 def _above32(typing: Any, values: Any, thresholds: Any, codes: Any) -> Any:
     """Store 4 bytes: which of 32 numbers are above their thresholds; all arguments are addresses.
 
-    Return a byte that is not 0 where a number is NaN or infinite: v - v is then not 0.
+    Return a byte that is not 0 where a number is NaN or infinite.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         values, thresholds, codes = args
-        odd = ir.Constant(_v8, [0.0] * 8)
-        for k in range(4):
-            numbers = _load(builder, values, k)
-            above = builder.fcmp_ordered(">", numbers, _load(builder, thresholds, k))
-            place = builder.inttoptr(builder.add(codes, _i64(k)), _i8.as_pointer())
-            builder.store(_mask(builder, above), place, align=1)
-            odd = builder.fadd(odd, builder.fsub(numbers, numbers))
-        return _mask(builder, builder.fcmp_unordered("!=", odd, ir.Constant(_v8, [0.0] * 8)))
+        vectors = [load(builder, values, V8, 32 * k) for k in range(4)]
+        for k, numbers in enumerate(vectors):
+            above = builder.fcmp_ordered(">", numbers, load(builder, thresholds, V8, 32 * k))
+            place = pointer(builder, builder.add(codes, I64(k)), I8)
+            builder.store(builder.bitcast(above, I8), place, align=1)
+        return _odd(builder, vectors)
 
     return types.uint8(*(types.intp,) * 3), generate
 
@@ -50,11 +44,7 @@ def _bad32(typing: Any, values: Any) -> Any:
     """Return a byte that is not 0 where one of the 32 numbers at an address is NaN or infinite."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        odd = ir.Constant(_v8, [0.0] * 8)
-        for k in range(4):
-            numbers = _load(builder, args[0], k)
-            odd = builder.fadd(odd, builder.fsub(numbers, numbers))
-        return _mask(builder, builder.fcmp_unordered("!=", odd, ir.Constant(_v8, [0.0] * 8)))
+        return _odd(builder, [load(builder, args[0], V8, 32 * k) for k in range(4)])
 
     return types.uint8(types.intp), generate
 

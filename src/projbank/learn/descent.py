@@ -8,14 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from projbank.blas import blas_threads
-from projbank.learn.adam import Adam
-from projbank.learn.batches import NeighborBatches
 from projbank.learn.loss import NOISE, code_loss, noise_level
 from projbank.learn.moving import Mover
 from projbank.learn.target import center_pairs
 from projbank.progress import progress, say
 from projbank.rows.source import RowSource
+from projbank.threads import blas_threads
 
 STEPS_PER_ITERATION = 8
 """Mini-batches between two looks at the held-back vectors."""
@@ -23,6 +21,14 @@ _HELD, _HELD_SHARE, _FEW = 256, 10, 200
 """Vectors held back: so many, at most one in so many; none where there are few."""
 _PATIENCE, _LEAST_GAIN = 2, 2e-4
 """Looks without a gain of so much before the step is shortened."""
+_DECAYS = (0.9, 0.999)
+"""Of Adam (Kingma and Ba, ICLR 2015)."""
+BATCH_NEIGHBORS = 3
+"""Neighbours of a vector that come into a mini-batch with it.
+
+Of many vectors a random few are rarely near each other: in a batch of 512 out of 5,000, a vector meets about one of its
+ten nearest, which tell most about where codes should agree.
+"""
 _NEAREST = 10
 """Neighbours whose recall is told."""
 
@@ -209,3 +215,60 @@ def _nearest(similarities: Floats) -> NDArray[np.int64]:
     """Ids of each vector's nearest, itself left out."""
     without_self = similarities - 2 * np.eye(len(similarities), dtype=np.float32) * (np.abs(similarities).max() + 1)
     return np.argsort(-without_self, axis=1, kind="stable")[:, : min(_NEAREST, len(similarities) - 1)]
+
+
+class Adam:
+    """Adam on arrays that it changes in place, and which forgets what has moved."""
+
+    def __init__(self, *arrays: Floats) -> None:
+        self._arrays = arrays
+        self._moments = [(np.zeros_like(array), np.zeros_like(array)) for array in arrays]
+        self._time = 0
+
+    def forget(self, places: NDArray[np.int64]) -> None:
+        """Forget the course of some places of the first array, which begin anew."""
+        for moment in self._moments[0]:
+            moment.reshape(-1)[places] = 0
+
+    def step(self, rate: float, *slopes: Floats) -> None:
+        """Step against the slopes, one for each array."""
+        self._time += 1
+        for array, (first, second), slope in zip(self._arrays, self._moments, slopes, strict=True):
+            first += (1 - _DECAYS[0]) * (slope - first)
+            second += (1 - _DECAYS[1]) * (slope * slope - second)
+            scale = rate / (1 - _DECAYS[0] ** self._time)
+            array -= scale * first / (np.sqrt(second / (1 - _DECAYS[1] ** self._time)) + 1e-12)
+
+
+class NeighborBatches:
+    """Draws batches: a quarter of the vectors at random, some neighbours of each, and others to fill up.
+
+    Parameters
+    ----------
+    walk : (n, n) symmetric weights of the edges between neighbours
+    free : ids of the vectors to draw from
+    rng : draws
+    """
+
+    def __init__(self, walk: sp.csr_array, free: NDArray[np.int64], rng: np.random.Generator) -> None:
+        self._walk, self._free, self._rng = walk, free, rng
+        self._is_free = np.zeros(walk.shape[0], bool)
+        self._is_free[free] = True
+
+    def draw(self, size: int) -> NDArray[np.int64]:
+        """`size` ascending ids; an edge leads into the batch by its weight, among those of a vector."""
+        first = self._rng.choice(self._free, size // (1 + BATCH_NEIGHBORS), replace=False)
+        chosen = np.union1d(first, self._neighbors(first))
+        others = self._rng.choice(self._free, size, replace=False)
+        others = others[~np.isin(others, chosen)]
+        return np.sort(np.concatenate([chosen, others[: size - len(chosen)]]))
+
+    def _neighbors(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Some neighbours of each vector, no one twice: the first of exponential clocks as fast as edges weigh."""
+        edges = self._walk[ids]
+        own = np.repeat(np.arange(len(ids)), np.diff(edges.indptr))
+        usable = self._is_free[edges.indices] & (edges.indices != ids[own])
+        own, ends, weights = own[usable], edges.indices[usable], edges.data[usable]
+        order = np.lexsort((self._rng.standard_exponential(len(own)) / weights, own))
+        rank = np.arange(len(own)) - np.searchsorted(own, own)  # own ascends, before and after ordering
+        return ends[order[rank < BATCH_NEIGHBORS]]

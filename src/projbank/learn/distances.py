@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from projbank.learn.components import Components, streamed_components
 from projbank.learn.rotation import learn_rotation, random_frame
-from projbank.learn.run import FromParameters, Run, chosen
+from projbank.learn.run import Learner, Run, chosen
 from projbank.learn.target import product
 from projbank.models.dense import DenseHead
 from projbank.progress import progress, say
 from projbank.rows.source import RowSource, check_finite
-from projbank.rows.views import ChosenRows, ScaledRows, unit_scale
+from projbank.rows.views import ChosenRows, ScaledRows, standardised
 
 RANK = 1024
 """Components at most, unless told otherwise."""
@@ -52,7 +52,7 @@ Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class DistanceLearner(FromParameters):
+class DistanceLearner(Learner):
     """Learns components and their rotation; parameters as those of `ProjectionBank`."""
 
     takes_queries: ClassVar[bool] = True
@@ -67,8 +67,7 @@ class DistanceLearner(FromParameters):
         if len(ids) < rows.shape[0]:
             say(f"learning from {len(ids)} of {rows.shape[0]} rows", run.verbose)
             rows = ChosenRows(rows, ids)
-        scale = unit_scale(rows, True) if self.standardize else None
-        seen = rows if scale is None else ScaledRows(rows, scale)
+        seen, scale = standardised(rows, True) if self.standardize else (rows, None)
         rank = min(*rows.shape, chosen(self.rank, min(n_bits, RANK)))
         found = streamed_components(seen, rank, run.n_threads)
         outer = self._rotation(seen, found, n_bits, run)

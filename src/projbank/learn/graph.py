@@ -6,13 +6,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from projbank.blas import faiss_threads, kmeans
 from projbank.learn.neighbors import centered_rows, nearest_neighbors
 from projbank.learn.target import DIMENSIONS, graded_walk, product, standardise, symmetric_product
 from projbank.progress import say
 from projbank.rows.source import RowSource
 from projbank.rows.views import FoldedRows
-from projbank.threads import run_each, split_rows
+from projbank.threads import faiss_threads, kmeans, run_each, split_rows
 
 UNKNOWN = -1
 """Label of a row that has none."""

@@ -5,17 +5,18 @@ A grouping is a label per dimension, (D,), or r different ones where every dimen
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from projbank.blas import blas_threads, faiss_threads, kmeans
-from projbank.learn.memo import remembered
-from projbank.learn.run import Run, lowered
+from projbank.learn.run import Learner, Run, chosen, lowered, remembered
 from projbank.params import reject
 from projbank.progress import say
 from projbank.rows.source import RowSource
-from projbank.threads import run_each, split_rows
+from projbank.threads import blas_threads, faiss_threads, kmeans, run_each, split_rows
 
 _CANDIDATES = 32
 """Nearest centres with room that a dimension asks in one round of filling equal groups."""
@@ -31,51 +32,59 @@ GROUPINGS = ("kmeans", "kmeans-equal", "random", "contiguous")
 Floats = NDArray[np.float32]
 
 
-def resolve_grouping(
-    grouping: str | ArrayLike, n_assign: int | str, auto: str, n_bits: int, n_features: int, run: Run
-) -> tuple[str | NDArray[np.int32], int]:
-    """Return the grouping without "auto" and old names, and how many bits a dimension serves.
+@dataclass(frozen=True)
+class GroupLearner(Learner):
+    """A learner that groups dimensions; parameters as those of the estimators."""
 
-    Raises where `n_bits` is so large that groups would be empty.
-    """
-    name: str | NDArray[np.int32]
-    if isinstance(grouping, str):
-        name = {"auto": auto, "soft": auto}.get(grouping, grouping.removeprefix("soft-"))
-        planes = (2 if grouping.startswith("soft") else 1) if isinstance(n_assign, str) else n_assign
-        planes = lowered("n_assign", planes, max(1, n_bits - 1), f"there are {n_bits} groups")
-        if planes > 1 and name == "contiguous":
-            reject(run.owner, "n_assign", '1 or "auto" for contiguous groups', n_assign)
-    else:
-        name, planes = np.asarray(grouping), len(np.atleast_2d(np.asarray(grouping)))
-    if n_bits > planes * n_features:
-        times = f" times n_assign = {planes}" if planes > 1 else ""
-        allowed = f"at most the number of features, {n_features}{times}, since no group may be empty"
-        reject(run.owner, "n_bits", allowed, n_bits)
-    return (name if isinstance(name, str) else check_labels(name, n_features, n_bits)), planes
+    named_auto: ClassVar[str] = "kmeans"
+    """The grouping that "auto" stands for."""
 
+    grouping: str | ArrayLike
+    n_assign: int | str
+    kmeans_iter: int
 
-def group_rows(
-    grouping: str | NDArray[np.int32],
-    rows: RowSource,
-    n_bits: int,
-    n_assign: int,
-    kmeans_iter: int,
-    rng: np.random.Generator,
-    run: Run,
-) -> NDArray[np.int32]:
-    """Groups of the dimensions, told if the run is verbose."""
-    labels = group_dimensions(
-        grouping,
-        rows,
-        n_bits,
-        rng,
-        n_assign=n_assign,
-        kmeans_iter=kmeans_iter,
-        n_threads=run.n_threads,
-        verbose=run.verbose,
-    )
-    say_groups(labels, n_bits, run.verbose)
-    return labels
+    @property
+    def is_auto(self) -> bool:
+        """Whether the learner may choose how many groups a dimension serves."""
+        return isinstance(self.grouping, str) and self.grouping == "auto" and self.n_assign == "auto"
+
+    def resolved(self, n_bits: int, n_features: int, run: Run) -> tuple[str | NDArray[np.int32], int]:
+        """Return the grouping without "auto" and old names, and how many bits a dimension serves.
+
+        Raises where `n_bits` is so large that groups would be empty.
+        """
+        name: str | NDArray[np.int32]
+        if isinstance(self.grouping, str):
+            auto = self.named_auto
+            name = {"auto": auto, "soft": auto}.get(self.grouping, self.grouping.removeprefix("soft-"))
+            planes = chosen(self.n_assign, 2 if self.grouping.startswith("soft") else 1)
+            planes = lowered("n_assign", planes, max(1, n_bits - 1), f"there are {n_bits} groups")
+            if planes > 1 and name == "contiguous":
+                reject(run.owner, "n_assign", '1 or "auto" for contiguous groups', self.n_assign)
+        else:
+            name, planes = np.asarray(self.grouping), len(np.atleast_2d(np.asarray(self.grouping)))
+        if n_bits > planes * n_features:
+            times = f" times n_assign = {planes}" if planes > 1 else ""
+            allowed = f"at most the number of features, {n_features}{times}, since no group may be empty"
+            reject(run.owner, "n_bits", allowed, n_bits)
+        return (name if isinstance(name, str) else check_labels(name, n_features, n_bits)), planes
+
+    def group_rows(
+        self, grouping: str | NDArray[np.int32], rows: RowSource, n_bits: int, n_assign: int, run: Run, rng: Any = None
+    ) -> NDArray[np.int32]:
+        """Groups of the dimensions, told if the run is verbose."""
+        labels = group_dimensions(
+            grouping,
+            rows,
+            n_bits,
+            np.random.default_rng(run.seed) if rng is None else rng,
+            n_assign=n_assign,
+            kmeans_iter=self.kmeans_iter,
+            n_threads=run.n_threads,
+            verbose=run.verbose,
+        )
+        say_groups(labels, n_bits, run.verbose)
+        return labels
 
 
 def say_groups(labels: NDArray[np.int32], n_bits: int, verbose: int) -> None:

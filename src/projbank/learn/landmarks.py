@@ -11,14 +11,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.blas import blas_threads
 from projbank.kernels.mercer_groups import move_to_means
 from projbank.learn.run import Run
-from projbank.models.groups import Groups
 from projbank.models.mercer import Basis, Scaling
 from projbank.models.mercer_bank import MercerBank
 from projbank.progress import progress
-from projbank.threads import run_all, split_rows
+from projbank.threads import blas_threads, run_all, split_rows
 
 _KMEANS_ITER = 10
 RIDGE = 1e-4
@@ -35,19 +33,33 @@ def with_landmarks(model: MercerBank, n_landmarks: int, width: float, run: Run) 
     wide_scaling = wide.form
     if not (isinstance(scaling, Scaling) and isinstance(wide_scaling, Scaling)):
         raise TypeError("Landmarks are for built-in kernels. Got a bank whose kernel is a function.")
-    landmarks, coefficients, biases = reduce_basis(
-        model.basis,
-        model.groups,
-        scaling,
-        model.coefficients,
-        model.biases,
-        min(n_landmarks, len(model.basis)),
-        wide_scaling,
-        seed=run.seed,
-        n_threads=run.n_threads,
-        verbose=run.verbose,
-    )
-    return replace(wide, basis=model.basis[:0], landmarks=landmarks, coefficients=coefficients, biases=biases)
+    rows, groups, n_landmarks = model.basis, model.groups, min(n_landmarks, len(model.basis))
+    landmarks = np.empty((n_landmarks, len(groups.columns)), np.float32)
+    few = np.empty((len(groups), n_landmarks), np.float32)
+    offsets = np.empty(len(groups), np.float32)
+
+    def reduce(first: int, last: int) -> int:
+        part, place = groups.part(first, last), slice(int(groups.indptr[first]), int(groups.indptr[last]))
+        own, values = scaling.part(place), rows[:, part.columns]
+        basis, targets = Basis(part, own, values), np.empty((len(rows), len(part)), np.float32)
+        coefficients = basis.padded(model.coefficients[first:last])
+        basis.margins(own.scaled(values), coefficients, model.biases[first:last], targets, tile=len(part))
+        centers = landmarks[:, place]
+        for t in range(len(part)):
+            rng = np.random.default_rng([run.seed, first + t])
+            centers[:, part.own(t)] = choose_landmarks(values[:, part.own(t)], n_landmarks, rng)
+        own = wide_scaling.part(place)
+        small, U = Basis(part, own, np.ascontiguousarray(centers)), own.scaled(values)
+        K = np.empty((len(rows), n_landmarks), np.float32)
+        for t in range(len(part)):
+            small.matrix(U, t, K)
+            few[first + t], offsets[first + t] = regress(K, targets[:, t])
+        return last - first
+
+    with blas_threads(), progress("choosing landmarks", len(groups), run.verbose) as advance:
+        for done in run_all(reduce, split_rows(len(groups), _GROUPS), run.n_threads):
+            advance(done)
+    return replace(wide, basis=rows[:0], landmarks=landmarks, coefficients=few, biases=offsets)
 
 
 def choose_landmarks(values: Floats, n_landmarks: int, rng: np.random.Generator) -> Floats:
@@ -77,64 +89,3 @@ def regress(K: Floats, g: NDArray[np.floating]) -> tuple[NDArray[np.float64], fl
     gram[np.diag_indices_from(gram)] += RIDGE * size
     coefficients = np.linalg.solve(gram, centered.T @ (g - level))
     return coefficients, float(means @ coefficients) - level
-
-
-def reduce_basis(
-    rows: Floats,
-    groups: Groups,
-    scaling: Scaling,
-    coefficients: Floats,
-    biases: Floats,
-    n_landmarks: int,
-    landmark_scaling: Scaling,
-    *,
-    seed: int,
-    n_threads: int = 1,
-    verbose: int = 0,
-) -> tuple[Floats, Floats, Floats]:
-    """Replace the basis of every group by landmarks of its own.
-
-    Parameters
-    ----------
-    rows : (n, D) basis samples
-    groups, scaling, coefficients (d, n), biases (d,) : the bank on them
-    n_landmarks : int, at most n
-    landmark_scaling : scaling of the landmarks' kernels, which may be wider
-
-    Returns
-    -------
-    landmarks : (n_landmarks, m) float32, in gathered columns
-    coefficients : (d, n_landmarks) float32
-    biases : (d,) float32
-    """
-    landmarks = np.empty((n_landmarks, len(groups.columns)), np.float32)
-    few = np.empty((len(groups), n_landmarks), np.float32)
-    offsets = np.empty(len(groups), np.float32)
-
-    def reduce(first: int, last: int) -> int:
-        part = groups.part(first, last)
-        start = int(groups.indptr[first])
-        own = scaling.part(slice(start, int(groups.indptr[last])))
-        values = rows[:, part.columns]
-        basis = Basis(part, own, values)
-        targets = np.empty((len(rows), len(part)), np.float32)
-        basis.margins(
-            own.scaled(values), basis.padded(coefficients[first:last]), biases[first:last], targets, tile=len(part)
-        )
-        centers = np.empty((n_landmarks, values.shape[1]), np.float32)
-        for t in range(len(part)):
-            rng = np.random.default_rng([seed, first + t])
-            centers[:, part.own(t)] = choose_landmarks(values[:, part.own(t)], n_landmarks, rng)
-        own = landmark_scaling.part(slice(start, int(groups.indptr[last])))
-        small, U = Basis(part, own, centers), own.scaled(values)
-        K = np.empty((len(rows), n_landmarks), np.float32)
-        for t in range(len(part)):
-            small.matrix(U, t, K)
-            few[first + t], offsets[first + t] = regress(K, targets[:, t])
-        landmarks[:, start : start + values.shape[1]] = centers
-        return last - first
-
-    with blas_threads(), progress("choosing landmarks", len(groups), verbose) as advance:
-        for done in run_all(reduce, split_rows(len(groups), _GROUPS), n_threads):
-            advance(done)
-    return landmarks, few, offsets

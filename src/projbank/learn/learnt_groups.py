@@ -12,14 +12,13 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from projbank.blas import blas_threads
-from projbank.kernels.groups import score_candidates
-from projbank.learn.adam import Adam
+from projbank.kernels.nearest import score_candidates
+from projbank.learn.descent import Adam
 from projbank.learn.grouping import fill_places, fill_rest, separate_labels
 from projbank.learn.loss import batch_size, code_loss
 from projbank.learn.target import SimilarityTarget, product, standardise
 from projbank.rows.source import RowSource, row_blocks
-from projbank.threads import run_each, split_rows
+from projbank.threads import blas_threads, run_each, split_rows
 
 FEWEST = 64
 """Training vectors below which there is nothing to learn groups from."""

@@ -20,17 +20,15 @@ from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from projbank.kernels.mercer_groups import center_matrix, mean_neighbor_distance, multiply_symmetric
 from projbank.kernels.pairs import GROUPS
-from projbank.learn.grouping import group_rows, resolve_grouping
 from projbank.learn.landmarks import with_landmarks
 from projbank.learn.neighbors import neighbor_graph
-from projbank.learn.paper import TILE, PairHinge, descend, trimmed
-from projbank.learn.run import FromParameters, Run, lowered
-from projbank.models.groups import Groups
-from projbank.models.mercer import Basis, Form, KernelFunction, PairwiseRadial, Scaling, call_kernel
+from projbank.learn.paper import TILE, HingeLearner, PairHinge, descend, trimmed
+from projbank.learn.run import Run, lowered, neighbor_count
+from projbank.models.mercer import Basis, Form, Groups, KernelFunction, PairwiseRadial, Scaling, call_kernel
 from projbank.models.mercer_bank import MercerBank, form_of
 from projbank.progress import progress
 from projbank.rows.source import RowSource
@@ -116,7 +114,7 @@ class KernelHinge(PairHinge):
 
 
 @dataclass(frozen=True)
-class MercerLearner(FromParameters):
+class MercerLearner(HingeLearner):
     """Learns each bit for itself on basis samples; parameters as those of `KernelProjectionBank`."""
 
     kernel: str | KernelFunction
@@ -128,49 +126,28 @@ class MercerLearner(FromParameters):
     sigma_factor: float
     n_landmarks: int | None
     landmark_width: float
-    grouping: str | ArrayLike
-    n_assign: int | str
-    n_neighbors: int
-    lam: float
-    max_iter: int
-    tol: float
-    init: str
-    kmeans_iter: int
 
     def learn(self, rows: RowSource, n_bits: int, run: Run) -> MercerBank:
         """Group the dimensions, draw the basis, and learn every group's coefficients."""
         n_samples, n_features = rows.shape
-        grouping, n_assign = resolve_grouping(self.grouping, self.n_assign, "kmeans", n_bits, n_features, run)
-        why = f"there are {n_samples} training vectors"
-        n_neighbors = lowered("n_neighbors", self.n_neighbors, n_samples - 1, why)
-        n_basis = lowered("n_basis", self.n_basis, n_samples, why)
+        grouping, n_assign = self.resolved(n_bits, n_features, run)
+        n_neighbors = neighbor_count(self.n_neighbors, n_samples)
+        n_basis = lowered("n_basis", self.n_basis, n_samples, f"there are {n_samples} training vectors")
         rng = np.random.default_rng(run.seed)
         means = rows.statistics().means
-        labels = group_rows(grouping, rows, n_bits, n_assign, self.kmeans_iter, rng, run)
+        labels = self.group_rows(grouping, rows, n_bits, n_assign, run, rng)
         groups = Groups.from_labels(labels, n_bits)
-        chosen = np.sort(rng.choice(n_samples, n_basis, replace=False))
-        basis = rows.read(chosen)
+        drawn = np.sort(rng.choice(n_samples, n_basis, replace=False))
+        basis, center = rows.read(drawn), means.astype(np.float32)
         pairwise = self.kernel == "rbf" and self.sigma == "pairwise"
         scales = self._pair_widths(basis, groups) if pairwise else self._scales(basis, groups, run.n_threads)
+        form: Form = PairwiseRadial(self.sigma_neighbors, self.sigma_factor)
+        if not pairwise:
+            form = form_of(self.kernel, self.degree, groups, scales, center)
         graph = neighbor_graph(rows, n_neighbors, means, n_threads=run.n_threads, verbose=run.verbose)
-        graph = graph[chosen][:, chosen]
+        graph = graph[drawn][:, drawn]
         graph.sort_indices()
-        center = means.astype(np.float32)
-        coefficients, biases, curves = learn(
-            basis,
-            groups,
-            graph,
-            PairwiseRadial(self.sigma_neighbors, self.sigma_factor)
-            if pairwise
-            else form_of(self.kernel, self.degree, groups, scales, center),
-            lam=self.lam,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            init=self.init,
-            seed=run.seed,
-            n_threads=run.n_threads,
-            verbose=run.verbose,
-        )
+        coefficients, biases, curves = self.learn_groups(basis, groups, graph, form, run)
         model = MercerBank(
             kernel=self.kernel,
             degree=self.degree,
@@ -187,6 +164,44 @@ class MercerLearner(FromParameters):
             sigma_factor=self.sigma_factor,
         )
         return model if self.n_landmarks is None else with_landmarks(model, self.n_landmarks, self.landmark_width, run)
+
+    def learn_groups(
+        self, rows: Floats, groups: Groups, positives: sp.csr_array, form: Form, run: Run
+    ) -> tuple[Floats, Floats, NDArray[np.float64]]:
+        """Learn every group's coefficients (d, n) and bias; groups are learnt in tiles of up to 64, in parallel.
+
+        rows (n, D) are the basis samples; positives (n, n): pairs among them; form: scaling of a built-in kernel, one
+        with widths of pairs, or a kernel function. The curves (d, n_iter + 1) are the loss per pair, L / (lam n^2),
+        after each step until the last group has stopped.
+        """
+        n_samples, n_groups = len(rows), len(groups)
+        indptr, indices = positives.indptr.astype(np.int64), positives.indices.astype(np.int32)
+        constant = form.constant if isinstance(form, Scaling) else 0.0
+        coefficients = np.empty((n_groups, n_samples), np.float32)
+        biases = np.empty(n_groups, np.float32)
+        curves = np.empty((n_groups, self.max_iter + 1))
+        tile = int(np.clip(TILE_BYTES // (4 * n_samples**2), 1, TILE))
+        memory = threading.local()  # each thread fills the same matrices again: new ones cost as much as their content
+
+        def solve(p: int, q: int) -> int:
+            part = groups.part(p, q)
+            own = form.part(slice(groups.indptr[p], groups.indptr[q])) if isinstance(form, Scaling) else form
+            values = rows[:, part.columns]
+            if not hasattr(memory, "matrices"):
+                memory.matrices = np.empty((tile, n_samples, n_samples), np.float32)
+            matrices = memory.matrices[: q - p]
+            for t in range(q - p):
+                kernel_matrix(values, part, t, own, matrices[t])
+            loss = KernelHinge.of(matrices, constant, indptr, indices, self.lam)
+            rng = np.random.default_rng([run.seed, p])
+            weights, biases[p:q], curves[p:q] = descend(loss, self.init, self.max_iter, self.tol, rng)
+            coefficients[p:q] = weights.reshape(q - p, n_samples)
+            return q - p
+
+        with progress("learning the groups", n_groups, run.verbose) as advance:
+            for done in run_all(solve, split_rows(n_groups, tile), run.n_threads):
+                advance(done)
+        return coefficients, biases, trimmed(curves)
 
     def _pair_widths(self, basis: Floats, groups: Groups) -> Floats:
         """(d, n) mean distances of the basis samples to their nearest neighbours in each group."""
@@ -209,21 +224,10 @@ class MercerLearner(FromParameters):
 def adaptive_sigmas(
     rows: Floats, groups: Groups, n_neighbors: int, factor: float, n_threads: int = 1
 ) -> NDArray[np.float32]:
-    """Widths of the RBF kernel: `factor` times the mean distance to the nearest neighbours in each group's columns.
+    """Widths (d,) of the RBF kernel: `factor` times the mean distance to the nearest neighbours in a group's columns.
 
     Where that is 0 (most samples have equals) the root mean square distance of all pairs stands in, and 1 where all
-    samples are equal, for which no width matters.
-
-    Parameters
-    ----------
-    rows : (n, D) basis samples
-    groups : columns of each group
-    n_neighbors : neighbours of a sample, lowered to n - 1
-    factor : what the mean distance is multiplied by (Bai et al. 2010)
-
-    Returns
-    -------
-    sigmas : (d,) float32, all above 0
+    samples are equal, for which no width matters. (Bai et al. 2010)
     """
     sigmas = np.empty(len(groups), np.float32)
     k = min(n_neighbors, len(rows) - 1)
@@ -263,65 +267,6 @@ def kernel_matrix(values: Floats, groups: Groups, p: int, form: Form, out: Float
         return
     scaling = form.part(groups.own(p))
     Basis(groups.part(p, p + 1), scaling, own).matrix(scaling.scaled(own), 0, out)
-
-
-def learn(
-    rows: Floats,
-    groups: Groups,
-    positives: sp.csr_array,
-    form: Form,
-    *,
-    lam: float,
-    max_iter: int,
-    tol: float,
-    init: str,
-    seed: int,
-    n_threads: int = 1,
-    verbose: int = 0,
-) -> tuple[Floats, Floats, NDArray[np.float64]]:
-    """Learn every group's coefficients; groups are learnt in tiles of up to 64, tiles in parallel.
-
-    Parameters
-    ----------
-    rows : (n, D) basis samples
-    groups : columns of each group
-    positives : (n, n) CSR of the positive pairs among the basis samples
-    form : scaling of a built-in kernel, one with widths of pairs, or a kernel function
-    lam, max_iter, tol, init, seed : see `KernelProjectionBank`
-
-    Returns
-    -------
-    coefficients : (d, n) float32
-    biases : (d,) float32
-    curves : (d, n_iter + 1) loss per pair, L / (lam n^2), after each step until the last group has stopped
-    """
-    n_samples, n_groups = len(rows), len(groups)
-    indptr, indices = positives.indptr.astype(np.int64), positives.indices.astype(np.int32)
-    constant = form.constant if isinstance(form, Scaling) else 0.0
-    coefficients = np.empty((n_groups, n_samples), np.float32)
-    biases = np.empty(n_groups, np.float32)
-    curves = np.empty((n_groups, max_iter + 1))
-    tile = int(np.clip(TILE_BYTES // (4 * n_samples**2), 1, TILE))
-    memory = threading.local()  # each thread fills the same matrices again: new ones cost as much as their content
-
-    def solve(p: int, q: int) -> int:
-        part = groups.part(p, q)
-        own = form.part(slice(groups.indptr[p], groups.indptr[q])) if isinstance(form, Scaling) else form
-        values = rows[:, part.columns]
-        if not hasattr(memory, "matrices"):
-            memory.matrices = np.empty((tile, n_samples, n_samples), np.float32)
-        matrices = memory.matrices[: q - p]
-        for t in range(q - p):
-            kernel_matrix(values, part, t, own, matrices[t])
-        loss = KernelHinge.of(matrices, constant, indptr, indices, lam)
-        weights, biases[p:q], curves[p:q] = descend(loss, init, max_iter, tol, np.random.default_rng([seed, p]))
-        coefficients[p:q] = weights.reshape(q - p, n_samples)
-        return q - p
-
-    with progress("learning the groups", n_groups, verbose) as advance:
-        for done in run_all(solve, split_rows(n_groups, tile), n_threads):
-            advance(done)
-    return coefficients, biases, trimmed(curves)
 
 
 def _check_mercer(K: Floats, p: int) -> None:

@@ -26,14 +26,14 @@ from projbank.learn.descent import Learnable, descend
 from projbank.learn.graph import UNKNOWN, WalkTarget, approximate_neighbors, exact_neighbors, neighbor_walk
 from projbank.learn.loss import NOISE
 from projbank.learn.random import RandomLearner
-from projbank.learn.run import FromParameters, Run, chosen, lowered
+from projbank.learn.run import Learner, Run, chosen, neighbor_count
 from projbank.learn.target import product
 from projbank.models.bank import Bank
 from projbank.models.headed import HeadedBank
 from projbank.params import reject
 from projbank.progress import say
 from projbank.rows.source import ArrayRows, RowSource
-from projbank.rows.views import ScaledRows, unit_scale
+from projbank.rows.views import standardised
 
 SUMS, SUM_SHARE, RANK = (4096, 8192), 4, 256
 """Unless told otherwise: a sum for so many dimensions, least and most of them; what the head brings them down to."""
@@ -66,7 +66,7 @@ Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class MixedLearner(FromParameters):
+class MixedLearner(Learner):
     """Learns a head on the sums of a random bank; parameters as those of `ProjectionBank`.
 
     Learning on keeps the bank. A becomes the components of the new sums, and B alone is learnt, from where codes are
@@ -148,7 +148,7 @@ class MixedLearner(FromParameters):
         n_assign = self.n_assign if named else chosen(self.n_assign, 1)
         if n_sums > chosen(n_assign, 1) * n_features:
             reject(run.owner, "n_sums", f"at most the number of features, {n_features}", n_sums)
-        learner = RandomLearner(self.grouping, n_assign, self.standardize, self.kmeans_iter)
+        learner = RandomLearner(self.grouping, n_assign, self.kmeans_iter, self.standardize)
         return learner.learn(rows, n_sums, run)
 
     def _neighbors(self, rows: RowSource, sums: Floats, components: Floats, run: Run) -> Ids:
@@ -157,14 +157,12 @@ class MixedLearner(FromParameters):
         if isinstance(self.n_neighbors, str):
             n_neighbors = min(n_rows - 1, max(_FEWEST_NEIGHBORS, min(_NEIGHBORS, n_rows // _NEIGHBOR_SHARE)))
         else:
-            why = f"there are {n_rows} training vectors"
-            n_neighbors = lowered("n_neighbors", self.n_neighbors, n_rows - 1, why)
+            n_neighbors = neighbor_count(self.n_neighbors, n_rows)
         if n_rows > EXACT:
             return approximate_neighbors(sums, components[:, :_COARSE], n_neighbors, seed=run.seed, **settings)
         if run.start is not None:
             return exact_neighbors(ArrayRows(sums), n_neighbors, **settings)
-        compared = ScaledRows(rows, unit_scale(rows, True)) if self.standardize else rows
-        return exact_neighbors(compared, n_neighbors, **settings)
+        return exact_neighbors(standardised(rows, self.standardize)[0], n_neighbors, **settings)
 
 
 class Head:

@@ -8,12 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from projbank.blas import blas_threads
 from projbank.kernels.nearest import center_rows, merge_nearest
-from projbank.learn.memo import remembered
+from projbank.learn.run import remembered
 from projbank.progress import progress
 from projbank.rows.source import RowSource
-from projbank.threads import run_each, split_rows
+from projbank.threads import blas_threads, run_each, split_rows
 
 TILE = 4096
 """Rows that are multiplied with as many others in one go."""

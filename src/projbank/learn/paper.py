@@ -16,16 +16,16 @@ from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from projbank.kernels.pairs import GROUPS, gather_columns, pair_hinge, project_groups, project_slopes
-from projbank.learn.grouping import group_rows, resolve_grouping
+from projbank.learn.grouping import GroupLearner
 from projbank.learn.neighbors import neighbor_graph
-from projbank.learn.run import NEIGHBORS, FromParameters, Run, chosen, lowered
+from projbank.learn.run import Run, neighbor_count
 from projbank.models.bank import Bank
 from projbank.progress import progress
 from projbank.rows.source import RowSource
-from projbank.rows.views import RepeatedRows, ScaledRows, unit_scale
+from projbank.rows.views import RepeatedRows, standardised
 from projbank.threads import run_all, run_each, split_rows
 
 CHUNK_BYTES = 1 << 30
@@ -144,107 +144,77 @@ class PairHinge:
 
 
 @dataclass(frozen=True)
-class PaperLearner(FromParameters):
-    """Learns each bit for itself by the pair hinge; parameters as those of `ProjectionBank`."""
+class HingeLearner(GroupLearner):
+    """A learner that descends on pair hinges; parameters as those of the estimators."""
 
-    grouping: str | ArrayLike
-    n_assign: int | str
     n_neighbors: int | str
     lam: float
     max_iter: int
     tol: float
     init: str
+
+
+@dataclass(frozen=True)
+class PaperLearner(HingeLearner):
+    """Learns each bit for itself by the pair hinge; parameters as those of `ProjectionBank`."""
+
     standardize: bool
-    kmeans_iter: int
 
     def learn(self, rows: RowSource, n_bits: int, run: Run) -> Bank:
         """Group the dimensions, then learn every group's weights and bias."""
         n_samples, n_features = rows.shape
-        grouping, n_assign = resolve_grouping(self.grouping, self.n_assign, "kmeans", n_bits, n_features, run)
-        n_neighbors = lowered(
-            "n_neighbors", chosen(self.n_neighbors, NEIGHBORS), n_samples - 1, f"there are {n_samples} training vectors"
-        )
-        scale = unit_scale(rows, self.standardize)
-        rows = ScaledRows(rows, scale) if self.standardize else rows
+        grouping, n_assign = self.resolved(n_bits, n_features, run)
+        n_neighbors = neighbor_count(self.n_neighbors, n_samples)
+        rows, scale = standardised(rows, self.standardize)
         means = rows.statistics().means
-        labels = group_rows(grouping, rows, n_bits, n_assign, self.kmeans_iter, np.random.default_rng(run.seed), run)
+        labels = self.group_rows(grouping, rows, n_bits, n_assign, run)
         graph = neighbor_graph(rows, n_neighbors, means, n_threads=run.n_threads, verbose=run.verbose)
         if labels.ndim == 2:
             rows, means = RepeatedRows(rows, len(labels)), np.tile(means, len(labels))
-        weights, biases, curves = learn(
-            rows,
-            labels.ravel(),
-            graph,
-            means,
-            n_bits=n_bits,
-            lam=self.lam,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            init=self.init,
-            seed=run.seed,
-            n_threads=run.n_threads,
-            verbose=run.verbose,
-        )
+        weights, biases, curves = self.learn_groups(rows, labels.ravel(), graph, means, n_bits, run)
         weights = np.divide(weights.reshape(labels.shape), scale, dtype=np.float32)
         return Bank(labels, weights, biases, curves.mean(axis=0))
 
+    def learn_groups(
+        self,
+        rows: RowSource,
+        labels: NDArray[np.int32],
+        positives: sp.csr_array,
+        means: NDArray[np.float64],
+        n_bits: int,
+        run: Run,
+    ) -> tuple[Floats, Floats, NDArray[np.float64]]:
+        """Learn every group's weights (D,) and bias; groups are learnt in tiles of 64, tiles in parallel.
 
-def learn(
-    rows: RowSource,
-    labels: NDArray[np.int32],
-    positives: sp.csr_array,
-    means: NDArray[np.float64],
-    *,
-    n_bits: int,
-    lam: float,
-    max_iter: int,
-    tol: float,
-    init: str,
-    seed: int,
-    n_threads: int = 1,
-    verbose: int = 0,
-) -> tuple[Floats, Floats, NDArray[np.float64]]:
-    """Learn every group's weights and bias; groups are learnt in tiles of 64, tiles in parallel.
+        rows (n, D) are read in blocks, once for every GiB of them; labels (D,): group of each dimension; positives
+        (n, n): pairs as `projbank.learn.neighbors.positive_pairs` gives them. The curves (n_bits, n_iter + 1) are the
+        loss per pair, L / (lam n^2), after each step until the last group has stopped.
+        """
+        n_samples, n_features = rows.shape
+        order = np.argsort(labels, kind="stable")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=n_bits))])
+        indptr, indices = positives.indptr.astype(np.int64), positives.indices.astype(np.int32)
+        weights = np.empty(n_features, np.float32)
+        biases = np.empty(n_bits, np.float32)
+        curves = np.empty((n_bits, self.max_iter + 1))
 
-    Parameters
-    ----------
-    rows : (n, D) training data, read in blocks, once for every GiB of it
-    labels : (D,) group of each dimension
-    positives : (n, n) CSR of the positive pairs (`projbank.learn.neighbors.positive_pairs`)
-    means : (D,) means of the data
-    n_bits, lam, max_iter, tol, init, seed : see `ProjectionBank`
+        with progress("learning the groups", n_bits, run.verbose) as advance:
+            for tiles in _chunks(starts, n_bits, n_samples):
+                first, last = starts[tiles[0][0]], starts[tiles[-1][1]]
+                dims = _dimensions(rows, order[first:last], means, run.n_threads)
 
-    Returns
-    -------
-    weights : (D,) float32
-    biases : (n_bits,) float32
-    curves : (n_bits, n_iter + 1) loss per pair, L / (lam n^2), after each step until the last group has stopped
-    """
-    n_samples, n_features = rows.shape
-    order = np.argsort(labels, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=n_bits))])
-    indptr, indices = positives.indptr.astype(np.int64), positives.indices.astype(np.int32)
-    weights = np.empty(n_features, np.float32)
-    biases = np.empty(n_bits, np.float32)
-    curves = np.empty((n_bits, max_iter + 1))
+                def solve(p: int, q: int, dims: Floats = dims, first: int = first) -> int:
+                    own = order[starts[p] : starts[q]]
+                    tile = dims[starts[p] - first : starts[q] - first]
+                    own_starts = starts[p : q + 1] - starts[p]
+                    loss = PairHinge(tile, own_starts[:-1], own_starts, means[own], indptr, indices, self.lam)
+                    rng = np.random.default_rng([run.seed, p])
+                    weights[own], biases[p:q], curves[p:q] = descend(loss, self.init, self.max_iter, self.tol, rng)
+                    return q - p
 
-    with progress("learning the groups", n_bits, verbose) as advance:
-        for tiles in _chunks(starts, n_bits, n_samples):
-            first, last = starts[tiles[0][0]], starts[tiles[-1][1]]
-            dims = _dimensions(rows, order[first:last], means, n_threads)
-
-            def solve(p: int, q: int, dims: Floats = dims, first: int = first) -> int:
-                own = order[starts[p] : starts[q]]
-                tile = dims[starts[p] - first : starts[q] - first]
-                own_starts = starts[p : q + 1] - starts[p]
-                loss = PairHinge(tile, own_starts[:-1], own_starts, means[own], indptr, indices, lam)
-                rng = np.random.default_rng([seed, p])
-                weights[own], biases[p:q], curves[p:q] = descend(loss, init, max_iter, tol, rng)
-                return q - p
-
-            for done in run_all(solve, tiles, n_threads):
-                advance(done)
-    return weights, biases, trimmed(curves)
+                for done in run_all(solve, tiles, run.n_threads):
+                    advance(done)
+        return weights, biases, trimmed(curves)
 
 
 def trimmed(curves: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from projbank.base import RowCoder
-from projbank.blas import blas_threads
 from projbank.kernels.pack import pack_above
 from projbank.models.file import ModelFileError
 from projbank.params import check_positive, reject
 from projbank.rows.source import RowSource, row_blocks
-from projbank.threads import thread_count
+from projbank.threads import blas_threads, thread_count
 
 Floats = NDArray[np.float32]
 Arrays = tuple[tuple[str, str, str], ...]
@@ -119,7 +118,10 @@ class AnyLength(RowCoder):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Method(AnyLength):
-    """A method of which `n_bits` sets the length of the code."""
+    """A method of which `n_bits` sets the length of the code, in bits or real numbers; "auto" is about D / 16.
+
+    Some also have `max_memory`: GiB above which fitting refuses to start.
+    """
 
     n_bits: int | str = field(default="auto", kw_only=False)
 

@@ -117,8 +117,6 @@ class PCA(Method):
     n_bits : int or "auto"
         Real numbers per code; "auto" is about D / 16. No more exist than training vectors less one and than D: then
         there are fewer (`n_bits_`), with a warning.
-    max_memory : float
-        GiB above which fitting refuses to start.
 
     Attributes
     ----------
@@ -162,13 +160,6 @@ class SpectralHashing(Method):
 
     Of all components and modes the `n_bits` pairs with the smallest m / (b - a) are taken. Only components that a pair
     uses are kept.
-
-    Parameters
-    ----------
-    n_bits : int or "auto"
-        Bits per code; "auto" is about D / 16.
-    max_memory : float
-        GiB above which fitting refuses to start.
 
     Attributes
     ----------

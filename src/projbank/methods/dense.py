@@ -42,13 +42,6 @@ class DenseBits(Method):
 class RandomRotation(Method):
     """y = x' W with independent W_jp ~ N(0, 1 / n_bits): distances are kept on average (Johnson-Lindenstrauss).
 
-    Parameters
-    ----------
-    n_bits : int or "auto"
-        Real numbers per code; "auto" is about D / 16.
-    max_memory : float
-        GiB above which fitting refuses to start.
-
     Attributes
     ----------
     projection_ : (D, n_bits) float32
@@ -75,12 +68,8 @@ class LSH(DenseBits):
 
     Parameters
     ----------
-    n_bits : int or "auto"
-        Bits per code; "auto" is about D / 16.
     center : bool
         Hyperplanes pass through the mean of the training data; otherwise through 0.
-    max_memory : float
-        GiB above which fitting refuses to start.
 
     Attributes
     ----------

@@ -29,12 +29,8 @@ class ITQ(DenseBits):
 
     Parameters
     ----------
-    n_bits : int or "auto"
-        Bits per code; "auto" is about D / 16.
     max_iter : int
         Iterations; 50 in the source.
-    max_memory : float
-        GiB above which fitting refuses to start.
 
     Attributes
     ----------

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.blas import faiss_threads
 from projbank.search import HammingIndex
+from projbank.threads import faiss_threads
 
 
 def search(

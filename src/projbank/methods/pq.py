@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.blas import faiss_threads
 from projbank.methods.base import Arrays, Floats, Method
 from projbank.methods.dense import DENSE_ROWS, gaussian_matrix
 from projbank.models.file import ModelFileError
 from projbank.params import checks, whole
 from projbank.rows.source import RowSource, as_rows
+from projbank.threads import faiss_threads
 
 CODE_BITS = 8
 
@@ -170,8 +170,6 @@ class RandomRotationPQ(PQ):
         Bits per code, and numbers after the projection (no more than D); "auto" is about D / 16.
     max_iter : int
         Iterations of k-means.
-    max_memory : float
-        GiB above which fitting refuses to start.
 
     Attributes
     ----------

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from projbank.kernels.encode import code_rows, margin_rows
 from projbank.models.file import ModelFileError
-from projbank.models.groups import group_columns
 from projbank.models.model import Floats, Model
 from projbank.rows.source import BLOCK_BYTES, RowSource
 
@@ -86,6 +85,18 @@ class Bank(Model):
     def _flat(self) -> tuple[NDArray[np.uint32], Floats]:
         """Labels and weights, dimension after dimension, as the kernels want them."""
         return self.labels.T.ravel().view(np.uint32), self.weights.T.ravel()
+
+
+def group_columns(labels: NDArray[np.int32], n_groups: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """List the dimensions of every group: those of group p are ``columns[indptr[p]:indptr[p + 1]]``, ascending.
+
+    labels (D,), or (r, D) where a dimension serves r groups; indptr (n_groups + 1,), columns (D,) or (r * D,) int64.
+    """
+    n_assign = 1 if labels.ndim == 1 else len(labels)
+    flat = labels.T.ravel()  # dimension after dimension
+    indptr = np.zeros(n_groups + 1, np.int64)
+    np.cumsum(np.bincount(flat, minlength=n_groups), out=indptr[1:])
+    return indptr, np.argsort(flat, kind="stable") // n_assign
 
 
 def write_bank(

@@ -23,8 +23,7 @@ CHECKED_VERSION = 3
 _MODULES = {
     "bank": "ProjectionBank",
     "kernel_bank": "KernelProjectionBank",
-    "features.fisher": "FisherVector",
-    "features.vlad": "VLAD",
+    "features.codebooks": "FisherVector VLAD",
     "features.extractor": "FeatureExtractor",
     "features.net": "ConvMaps",
     "features.coder": "MediaCoder",

@@ -9,12 +9,52 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.kernels.mercer_local import local_squares, local_values
+from projbank.kernels.mercer_groups import local_squares, local_values
 from projbank.kernels.mercer_values import LANES, arrange_basis, gather_groups, kernel_margins, kernel_matrix
-from projbank.models.groups import Groups
+from projbank.models.bank import group_columns
 
 Floats = NDArray[np.float32]
 KernelFunction = Callable[[Floats, Floats], Any]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Columns of each group, group after group; a column may stand in several groups.
+
+    indptr (d + 1,) int64: where each group begins; columns (m,) int32.
+    """
+
+    indptr: NDArray[np.int64]
+    columns: NDArray[np.int32]
+
+    @classmethod
+    def from_labels(cls, labels: NDArray[np.int32], n_groups: int) -> Groups:
+        """Groups by labels in [0, n_groups): (D,), or (r, D) where a column serves r groups."""
+        indptr, columns = group_columns(labels, n_groups)
+        return cls(indptr, columns.astype(np.int32))
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """(d,) number of columns of each group."""
+        return np.diff(self.indptr)
+
+    def are_valid(self, n_groups: int, n_features: int) -> bool:
+        """Whether there are so many groups, none of them empty, of columns that exist."""
+        fits = self.indptr.shape == (n_groups + 1,) and self.indptr[0] == 0 and self.indptr[-1] == len(self.columns)
+        rises = fits and (self.indptr[1:] > self.indptr[:-1]).all()  # differences could overflow
+        return bool(rises and self.columns.min() >= 0 and self.columns.max() < n_features)
+
+    def own(self, p: int) -> slice:
+        """Where the columns of group p stand in the gathered order."""
+        return slice(int(self.indptr[p]), int(self.indptr[p + 1]))
+
+    def part(self, first: int, last: int) -> Groups:
+        """The groups first to last - 1 alone."""
+        start, stop = self.indptr[first], self.indptr[last]
+        return Groups(self.indptr[first : last + 1] - start, self.columns[start:stop])
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from projbank.kernels.pack import pack_above
 from projbank.models.file import ModelFileError
-from projbank.models.groups import Groups
-from projbank.models.mercer import Basis, Floats, Form, KernelFunction, PairwiseRadial, Scaling, call_kernel
+from projbank.models.mercer import Basis, Floats, Form, Groups, KernelFunction, PairwiseRadial, Scaling, call_kernel
 from projbank.models.model import Model
 from projbank.rows.source import RowSource
 from projbank.threads import split_rows

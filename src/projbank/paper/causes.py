@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from projbank.evaluate.results import Record
 from projbank.evaluate.retrieval import ORIGINAL, Cell, SplitExperiment, build_method
 from projbank.learn.grouping import group_dimensions
-from projbank.learn.paper import learn
+from projbank.learn.paper import PaperLearner
+from projbank.learn.run import Run
 from projbank.methods import METHODS
 from projbank.methods.nearest import search
 from projbank.metrics import precision_at_k
@@ -126,17 +127,8 @@ class Causes(SplitExperiment):
         rows, classes = as_rows(self.training), np.asarray(self.data.labels)[self.split.training]
         labels = group_dimensions(grouping, rows, n_bits, np.random.default_rng(seed), n_threads=self._threads)
         positives = sp.csr_array(classes[:, None] == classes[None])
-        bank = METHODS["bpb"](**params)
-        weights, biases, _ = learn(
-            rows,
-            labels,
-            positives,
-            rows.statistics().means,
-            n_bits=n_bits,
-            seed=seed,
-            n_threads=self._threads,
-            **{word: getattr(bank, word) for word in ("lam", "max_iter", "tol", "init")},
-        )
+        learner, run = PaperLearner.of(METHODS["bpb"](**params).get_params()), Run("BPB", seed, self._threads)
+        weights, biases, _ = learner.learn_groups(rows, labels, positives, rows.statistics().means, n_bits, run)
         return Coder(Bank(labels, weights, biases), self._threads)
 
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from projbank.extras import install
 from projbank.integrity import told
-from projbank.rows.anndata import sparse_kind
-from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open_matrix
+from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open_matrix, sparse_kind
 from projbank.rows.chunked import ChunkedRows, check_shape, chunk_edges
 from projbank.rows.source import ALL, BLOCK_BYTES, Floats, RowSource, as_floats
 from projbank.threads import split_rows

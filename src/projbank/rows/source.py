@@ -29,7 +29,7 @@ LARGEST = 1e12
 _LARGE = 1 << 20
 """Numbers from which a copy is worth starting threads for."""
 _READERS = {
-    "anndata": "anndata:anndata_rows",
+    "anndata": "cells:anndata_rows",
     "dask": "dask:dask_rows",
     "h5py": "hdf5:Hdf5Rows",
     "pandas": "frames:pandas_rows",

@@ -210,9 +210,10 @@ class RepeatedRows(RowSource):
             out[start:stop] = np.tile(self._rows.read(ids[start:stop]), (1, self._times))
 
 
-def unit_scale(rows: RowSource, standardize: bool) -> Floats:
-    """What every dimension is divided by before learning, (D,): its deviation, or 1."""
+def standardised(rows: RowSource, standardize: bool) -> tuple[RowSource, Floats]:
+    """Rows divided by the deviations of their dimensions, if asked for, and what they are divided by, (D,)."""
     deviations = rows.statistics().deviations
     if not standardize:
-        return np.ones(len(deviations), np.float32)
-    return np.where(deviations > 0, deviations, 1.0).astype(np.float32)
+        return rows, np.ones(len(deviations), np.float32)
+    scale = np.where(deviations > 0, deviations, 1.0).astype(np.float32)
+    return ScaledRows(rows, scale), scale

@@ -10,8 +10,7 @@ from typing import Any
 
 from projbank.extras import install
 from projbank.integrity import DamageError, told
-from projbank.rows.anndata import sparse_kind
-from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open_matrix
+from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open_matrix, sparse_kind
 from projbank.rows.chunked import ChunkedRows, check_shape, chunk_edges
 from projbank.rows.source import ALL, Floats, RowSource, as_floats
 

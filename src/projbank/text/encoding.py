@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from projbank.blas import blas_threads
 from projbank.kernels.text_buckets import fill_buckets
 from projbank.models.file import ModelFile, ModelFileError
 from projbank.params import check_int, reject
 from projbank.rows.bags import Bags, read_bag, split_bags
-from projbank.threads import run_each, thread_count
+from projbank.threads import blas_threads, run_each, thread_count
 
 
 class FixedDimensionalEncoding(TransformerMixin, ModelFile, BaseEstimator):

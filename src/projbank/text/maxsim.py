@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from projbank.blas import blas_threads
 from projbank.rows.bags import Bags, read_bag, split_bags
 from projbank.search.scan import sort_pairs
-from projbank.threads import run_each, thread_count
+from projbank.threads import blas_threads, run_each, thread_count
 
 
 def rerank(

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.blas import blas_threads
 from projbank.progress import progress
 from projbank.rows.source import RowSource, check_finite
-from projbank.threads import run_each, split_rows
+from projbank.threads import blas_threads, run_each, split_rows
 
 METRICS = ("l2", "cosine")
 _GRAIN = 1e-11

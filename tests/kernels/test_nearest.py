@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from projbank.kernels.candidates import dense_dots, sparse_dots
+from projbank.kernels.nearest import dense_dots, sparse_dots
 
 
 @pytest.mark.parametrize(("n", "D"), [(1, 1), (9, 7), (20, 130), (3, 65_537)])

@@ -1,9 +1,8 @@
-"""Kernels of dense SIFT: gradients into 8 orientation maps, triangular bins of the maps, normalised descriptors."""
+"""Kernels of features: dense SIFT, sums of the encoders, histograms along trajectories."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from projbank.kernels.jit import kernel
 
@@ -11,7 +10,7 @@ CLIP = np.float32(0.2)
 
 
 @kernel("void(float32[:, ::1], float32[:, :, ::1])")
-def orientation_maps(image: NDArray[np.float32], maps: NDArray[np.float32]) -> None:
+def orientation_maps(image, maps):
     """Split the gradient of `image` (h, w) linearly over its two nearest of 8 orientations: maps (h, w, 8).
 
     The vertical axis points up, as in OpenCV's SIFT; pixels on the border have no gradient. atan is a polynomial
@@ -46,7 +45,7 @@ def orientation_maps(image: NDArray[np.float32], maps: NDArray[np.float32]) -> N
 
 
 @kernel("void(float32[:, :, ::1], int64[::1], int64, float32[:, :, ::1])")
-def spatial_bins(maps: NDArray[np.float32], rows: NDArray[np.int64], bin_size: int, bins: NDArray[np.float32]) -> None:
+def spatial_bins(maps, rows, bin_size, bins):
     """Weigh the maps (h, w, 8) by a triangle of half-width `bin_size` in both directions: bins (len(rows), w, 8).
 
     With an odd bin size the bins are centred between two pixels: row r stands for r + 1/2, column x for x + 1/2.
@@ -80,15 +79,7 @@ def spatial_bins(maps: NDArray[np.float32], rows: NDArray[np.int64], bin_size: i
 @kernel(
     "void(float32[:, :, ::1], int64[:, ::1], int64[:, ::1], float32[:, ::1], boolean, float32[:, ::1], float32[::1])"
 )
-def descriptors(
-    bins: NDArray[np.float32],
-    row_of: NDArray[np.int64],
-    column_of: NDArray[np.int64],
-    window: NDArray[np.float32],
-    root: bool,
-    out: NDArray[np.float32],
-    norms: NDArray[np.float32],
-) -> None:
+def descriptors(bins, row_of, column_of, window, root, out, norms):
     """Gather 4x4 bins per grid point, weigh them, normalise, clip at 0.2 and normalise again (L2, or L1 and root).
 
     Sums halve an array of constant length and the clip goes to another array: both so that LLVM emits vector code.
@@ -154,3 +145,131 @@ def descriptors(
                 scale = np.sqrt(scale)
                 for i in range(128):
                     vector[i] *= scale
+
+
+@kernel("void(float32[:, :], float32[::1], float32[:, ::1])")
+def with_squares(X, centre, out):
+    """Write x - centre and its squares side by side: out (n, 2k) from X (n, k)."""
+    n, k = X.shape
+    for i in range(n):
+        row = X[i]
+        first, second = out[i, :k], out[i, k:]
+        for j in range(k):
+            value = row[j] - centre[j]
+            first[j] = value
+            second[j] = value * value
+
+
+@kernel("void(float32[:, ::1], float32[::1])")
+def shifted_exp(scores, shifts):
+    """Replace each score s of row i by exp(s - shifts[i]), where no score is above its row's shift.
+
+    exp is 2**n times a polynomial on [-ln 2 / 2, ln 2 / 2] (relative error 2e-7), so that the loop is vector code.
+    Below 1e-30 it is 0: denormal numbers would slow the matrix product that follows.
+    """
+    n, k = scores.shape
+    exponents = np.zeros(k, np.int32)
+    powers = exponents.view(np.float32)
+    for i in range(n):
+        row = scores[i]
+        shift = shifts[i]
+        for j in range(k):
+            x = row[j] - shift
+            x = x if x > np.float32(-80) else np.float32(-80)
+            turns = np.floor(x * np.float32(1.4426950408889634) + np.float32(0.5))
+            x = (x - turns * np.float32(0.693359375)) - turns * np.float32(-2.12194440e-4)
+            series = np.float32(1.9875691500e-4) * x + np.float32(1.3981999507e-3)
+            series = series * x + np.float32(8.3334519073e-3)
+            series = series * x + np.float32(4.1665795894e-2)
+            series = series * x + np.float32(1.6666665459e-1)
+            series = series * x + np.float32(5.0000001201e-1)
+            row[j] = (series * x * x + x) + np.float32(1)
+            exponents[j] = (np.int32(turns) + np.int32(127)) << np.int32(23)
+        for j in range(k):
+            value = row[j] * powers[j]
+            row[j] = value if value > np.float32(1e-30) else np.float32(0)
+
+
+@kernel("void(float32[:, ::1], float32[::1], float32[::1])")
+def scale_rows(weights, totals, sums):
+    """Divide each row by its total, in place, and add up the rows in `sums`."""
+    n, k = weights.shape
+    for i in range(n):
+        row = weights[i]
+        factor = np.float32(1) / totals[i]
+        for j in range(k):
+            value = row[j] * factor
+            row[j] = value
+            sums[j] += value
+
+
+@kernel("void(float32[:, :], int64[::1], float32[:, ::1], int64[::1])")
+def sum_by_label(X, labels, sums, counts):
+    """Add row i of X to ``sums[labels[i]]`` and count it, in order."""
+    n, k = X.shape
+    for i in range(n):
+        label = labels[i]
+        counts[label] += 1
+        row, target = X[i], sums[label]
+        for j in range(k):
+            target[j] += row[j]
+
+
+@kernel("void(float32[:, :, ::1], float32[:, :, ::1], int64[::1], int64, float32, float64[:, :, ::1])")
+def integral_histograms(magnitudes, angles, starts, still_bin, still_below, out):
+    """Integral image of orientation histograms of several vector fields side by side.
+
+    Field f votes with its magnitude for the two nearest of 8 orientations, bins ``starts[f]`` and following. The field
+    whose bins end at `still_bin` votes with 1 for that bin instead where its magnitude is below `still_below`.
+
+    Parameters
+    ----------
+    magnitudes, angles : (fields, h, w), angles in [0, 2 pi)
+    starts : (fields,) first bin of each field
+    still_bin : bin of what does not move
+    out : (h + 1, w + 1, bins); ``out[y, x]`` is the sum over all pixels above and left of (y, x)
+    """
+    n_fields, height, width = magnitudes.shape
+    n_bins = out.shape[2]
+    per_bin = np.float32(4 / np.pi)
+    out[0] = 0
+    line = np.zeros(n_bins, np.float64)
+    for y in range(height):
+        line[:] = 0
+        out[y + 1, 0] = 0
+        for x in range(width):
+            for f in range(n_fields):
+                magnitude = magnitudes[f, y, x]
+                if starts[f] + 8 == still_bin and magnitude < still_below:
+                    line[still_bin] += 1
+                else:
+                    place = angles[f, y, x] * per_bin
+                    low = int(place)
+                    share = (place - np.float32(low)) * magnitude
+                    line[starts[f] + (low & 7)] += magnitude - share
+                    line[starts[f] + ((low + 1) & 7)] += share
+            above, here = out[y, x + 1], out[y + 1, x + 1]
+            for b in range(n_bins):
+                here[b] = above[b] + line[b]
+
+
+@kernel("void(float64[:, :, ::1], int64[:, ::1], int64, int64[::1], float32[:, :, :, ::1])")
+def add_cells(integral, corners, cell, times, histograms):
+    """Add the histograms of 2x2 cells to those of each track's present third in time.
+
+    Parameters
+    ----------
+    integral : (h + 1, w + 1, bins) integral image
+    corners : (n, 2) x and y of the top left pixel of each track's patch
+    cell : width of a cell in pixels
+    times : (n,) which third of its life a track is in
+    histograms : (n, 3, 4, bins); cells in rows from the top left
+    """
+    for i in range(len(corners)):
+        for j in range(4):
+            x, y = corners[i, 0] + (j & 1) * cell, corners[i, 1] + (j >> 1) * cell
+            target = histograms[i, times[i], j]
+            a, b = integral[y, x], integral[y, x + cell]
+            c, d = integral[y + cell, x], integral[y + cell, x + cell]
+            for o in range(len(target)):
+                target[o] += np.float32((d[o] - c[o]) - (b[o] - a[o]))
