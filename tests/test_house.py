@@ -1,6 +1,8 @@
 """The house stays one that can be lived in: imports flow one way, and no module is too long to read."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,17 @@ def test_imports_flow_one_way(path):
 def test_every_room_has_its_floor():
     rooms = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in MODULES} - {"__init__", "__main__"}
     assert rooms == set(FLOOR) & rooms
+
+
+def test_the_first_moment_is_short():
+    """Before `main` catches Ctrl-C nothing is imported that takes its time."""
+    code = "import sys; before = set(sys.modules); import projbank.cli; print(sorted(set(sys.modules) - before))"
+    environment = {"PYTHONPATH": str(SOURCE.parent)}
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert set(ast.literal_eval(done.stdout)) <= {"__future__", "importlib", "projbank", "projbank.cli", "warnings"} | {
+        "_warnings",
+        "importlib._bootstrap",
+        "importlib._bootstrap_external",
+    }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # importing `typing` takes its time, in which Ctrl-C would not be one line
 if TYPE_CHECKING:
+    from typing import Any
+
     from projbank.album import Album
     from projbank.bank import ProjectionBank
     from projbank.kernel_bank import KernelProjectionBank
