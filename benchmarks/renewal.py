@@ -1,6 +1,6 @@
 """Does learning on from a bank give what learning anew gives, and in what share of the time?
 
-    python -m benchmarks.renewal vectors.npy labels.npy [--output FILE]
+    python -m benchmarks.renewal vectors.npy labels.npy [--solvers mixed joint] [--turns 2] [--output FILE]
 
 A bank is learnt from half of the classes. Then vectors of the other half come: measured is retrieval among these, by
 queries that no bank has seen, with the old bank, with one learnt anew from them, with one learnt on from the old bank,
@@ -21,7 +21,7 @@ from benchmarks.common import RESULTS, write_result
 from projbank import HammingIndex, ProjectionBank
 from projbank.metrics import precision_at_k
 
-N_BITS, SEEDS, TURNS = 500, 3, 2
+N_BITS, SEEDS = 500, 3
 KS = (10, 50)
 
 
@@ -43,7 +43,7 @@ def parts(y: Any, classes: Any, rng: Any) -> tuple[Any, Any, Any]:
     return np.sort(queries), np.sort(gallery), np.sort(gallery[: 2 * len(gallery) // 3])
 
 
-def measure(X: Any, y: Any, solver: str, seed: int) -> dict[str, Any]:
+def measure(X: Any, y: Any, solver: str, seed: int, turns: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     classes = rng.permutation(np.unique(y))
     first, second = (parts(y, some, rng) for some in np.array_split(classes, 2))
@@ -57,7 +57,7 @@ def measure(X: Any, y: Any, solver: str, seed: int) -> dict[str, Any]:
     }
     times: dict[str, Any] = {name: np.full(2, np.inf) for name in ways}
     banks = {"old": old}
-    for _ in range(TURNS):  # in turns, so that a noisy moment spoils one turn of each
+    for _ in range(turns):  # in turns, so that a noisy moment spoils one turn of each
         for name, way in ways.items():
             banks[name], taken = seconds(way)
             times[name] = np.minimum(times[name], taken)
@@ -86,16 +86,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("vectors", type=Path)
     parser.add_argument("labels", type=Path)
+    parser.add_argument("--solvers", nargs="+", default=["mixed", "joint"])
+    parser.add_argument("--turns", type=int, default=2, help="the fastest counts")
     parser.add_argument("--output", type=Path, default=RESULTS / "renewal.json")
     given = parser.parse_args()
     X, y = np.load(given.vectors, mmap_mode="r"), np.load(given.labels)
     records = []
-    for solver in ("mixed", "joint"):
+    for solver in given.solvers:
         for seed in range(SEEDS):
-            records.append(measure(X, y, solver, seed))
+            records.append(measure(X, y, solver, seed, given.turns))
             print(records[-1], flush=True)
     means: dict[str, Any] = {}
-    for solver in ("mixed", "joint"):
+    for solver in given.solvers:
         own = [record for record in records if record["solver"] == solver]
         means[solver] = {
             f"share of the gain @{k}": float(np.mean([r["share of the gain"][str(k)] for r in own])) for k in KS
@@ -103,7 +105,10 @@ def main() -> None:
         for word in ("share of the time", "share of the processor time"):
             means[solver][word] = float(np.mean([r[word] for r in own]))
     print(means)
-    write_result(given.output, {"data": given.vectors.stem, "bits": N_BITS, "means": means, "records": records})
+    write_result(
+        given.output,
+        {"data": given.vectors.stem, "bits": N_BITS, "turns": given.turns, "means": means, "records": records},
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Figures of a check against literal computations over all pairs."""
 
+import dataclasses
 import json
 
 import faiss
@@ -132,6 +133,19 @@ def test_codes_that_keep_everything_need_no_advice():
     found = check(None, X, codes=pack(X > 0))
     assert found.recall[10].value == 1
     assert "bits of the same kind" not in " ".join(found.advice)
+
+
+def test_harmful_drift_comes_first_and_few_vectors_are_not_reranked():
+    rng = np.random.default_rng(9)
+    X = rng.standard_normal((1200, 30), np.float32)
+    bank = ProjectionBank(n_bits=16, solver="random").fit(X[600:])
+    found = check(bank, X, new=X[600:] * 0 + rng.standard_normal(30, np.float32), reference=X[:600])
+    harmful = dataclasses.replace(found, drift=dataclasses.replace(found.drift, cost=Estimate(0.3, 0.2, 0.4)))
+    assert harmful.drift.verdict == "harmful"
+    assert harmful.advice[0] == harmful.drift.words
+    assert found.shortlist.keys() == {100, 1000}
+    assert "re-rank the first 100 " in " ".join(found.advice)
+    assert "1,000 by the floats" not in " ".join(found.advice)
 
 
 def test_more_bits_of_a_random_code_are_foretold():

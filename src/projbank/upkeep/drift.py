@@ -83,7 +83,7 @@ class Drift:
             (f"drift of {self.n_new:,} new vectors, against {self.n_reference:,}", self.verdict),
             ("chance of such a difference without drift", f"{self.p_value:.4f} (alarm: {self.level:g})"),
             ("energy distance of the codes, per bit", f"{self.distance:.4f}"),
-            ("less certain bits (0: as before)", f"{self.certainty:+.3f}"),
+            ("new less certain than old, share of pairs", f"{self.certainty + 0.5:.3f} (alike: 0.5)"),
             (f"recall@{NEAREST} among {GROUP} vectors, lost", cost),
         )
         return [f"{name:<46}{value:>34}" for name, value in rows]

@@ -17,6 +17,8 @@ from projbank.upkeep.truth import Estimate
 WORTH_SAYING = 0.01
 """A gain in recall from which advice is given."""
 GOOD = 0.9
+LEAST_SAVING = 10
+"""Re-ranking is advised where it leaves so much of the work: vectors for each one that is compared by its floats."""
 _WIDTH = 80
 
 
@@ -79,6 +81,8 @@ class Check:
             gain = self.asymmetric[k].value - first.value
             gains.append((gain, f"use asymmetric search (query_values): {gain:+.2f}, for the same stored codes"))
         for m, share in self.shortlist.items():
+            if m * LEAST_SAVING > self.n_vectors:
+                break
             gain = share - first.value
             gains.append((gain, f"re-rank the first {m:,} by the floats: recall {share:.2f}"))
             if share >= GOOD:
@@ -96,7 +100,7 @@ class Check:
         if self.bits.shared * 20 > self.bits.n_codes:
             words.append(f"{self.bits.shared:,} vectors share their code with another: use more bits, or re-rank")
         if self.drift is not None:
-            words.append(self.drift.words)
+            words.insert(0 if self.drift.verdict == "harmful" else len(words), self.drift.words)
         return words or ["nothing: the codes keep what the floats know"]
 
     def as_dict(self) -> dict[str, Any]:
