@@ -1,10 +1,10 @@
 """Single cells: clusters and a map of all genes by binary codes, in scanpy's own pipeline.
 
     pip install ".[anndata]" scanpy igraph
-    python examples/cells.py cells.h5ad --out coded.h5ad
+    python examples/cells.py cells.h5ad --out coded.h5ad --picture cells.png --color cell_type
 
 Counts are normalised here, as scanpy does it. The neighbour graph comes from codes of 512 bits of all genes: no choice
-of genes, no principal components.
+of genes, and principal components only of some cells, to learn the codes.
 """
 
 import argparse
@@ -19,6 +19,8 @@ def main(words=None):
     parser.add_argument("cells")
     parser.add_argument("--out", required=True)
     parser.add_argument("--bits", type=int, default=512)
+    parser.add_argument("--picture", help="draw the map, coloured by clusters and by --color")
+    parser.add_argument("--color", help="column of obs")
     args = parser.parse_args(words)
     adata = sc.read_h5ad(args.cells)
     sc.pp.normalize_total(adata, target_sum=1e4)
@@ -27,6 +29,9 @@ def main(words=None):
     sc.pp.neighbors(adata, use_rep="X", transformer=finder)
     sc.tl.leiden(adata, flavor="igraph", n_iterations=2)
     sc.tl.umap(adata)
+    if args.picture:
+        colors = ["leiden"] + [args.color] * (args.color is not None)
+        sc.pl.umap(adata, color=colors, show=False, return_fig=True).savefig(args.picture, bbox_inches="tight", dpi=120)
     adata.obsm["X_projbank"] = finder.bank_.transform(adata.X)
     adata.write_h5ad(args.out)
     finder.bank_.save(f"{args.out}.bank.safetensors")

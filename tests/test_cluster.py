@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from projbank import HammingIndex, ProjectionBank
+from projbank import HammingIndex, KernelProjectionBank, ProjectionBank
 
 distributed = pytest.importorskip("distributed")
 cluster = pytest.importorskip("projbank.cluster")
@@ -43,7 +43,7 @@ class Slow:
 
 
 @pytest.mark.usefixtures("small_tasks")
-@pytest.mark.parametrize("solver", ["mixed", "joint", "random"])
+@pytest.mark.parametrize("solver", ["mixed", "joint", "paper", "random"])
 def test_banks_and_codes_are_those_of_one_process(solver, client, vectors):
     X = np.load(vectors)
     rows = cluster.ClusterRows(vectors, client)
@@ -52,6 +52,34 @@ def test_banks_and_codes_are_those_of_one_process(solver, client, vectors):
     assert one.identity() == other.identity()
     np.testing.assert_array_equal(one.transform(rows), one.transform(X))
     np.testing.assert_array_equal(one.decision_function(rows), one.decision_function(X))
+
+
+@pytest.mark.usefixtures("small_tasks")
+@pytest.mark.parametrize("preserve", ["neighbourhoods", "distances"])
+def test_identity_does_not_depend_on_threads_or_workers(preserve, vectors):
+    X = np.load(vectors)
+    params = {"preserve": preserve, "max_iter": 3, "n_components": 20, "train_size": 400}
+    one = ProjectionBank(40, n_jobs=1, **params).fit(X)
+    codes = one.transform(X)
+    two = ProjectionBank(40, n_jobs=2, **params).fit(X)
+    assert two.identity() == one.identity()
+    np.testing.assert_array_equal(two.transform(X), codes)
+    with cluster.cluster("local:4") as client:
+        rows = cluster.ClusterRows(vectors, client)
+        assert ProjectionBank(40, **params).fit(rows).identity() == one.identity()
+        np.testing.assert_array_equal(one.transform(rows), codes)
+        np.testing.assert_array_equal(one.transform(rows.part(210, 555)), codes[210:555])
+        np.testing.assert_array_equal(one.transform(rows.part(100, 600).part(7, 80)), codes[107:180])
+        ids = np.arange(4, N, 9)
+        np.testing.assert_array_equal(one.transform(rows.part(4, N).chosen(ids - 4)), codes[ids])
+
+
+def test_kernel_banks_are_those_of_one_process(client, vectors):
+    params = {"n_basis": 60, "max_iter": 2, "n_neighbors": 5}
+    one, other = (
+        KernelProjectionBank(10, **params).fit(X) for X in (np.load(vectors), cluster.ClusterRows(vectors, client))
+    )
+    assert one.identity() == other.identity()
 
 
 def test_statistics_are_those_of_one_process(client, vectors):

@@ -100,3 +100,21 @@ def test_dask_zarr(tmp_path, capsys):
     bank = load(f"{tmp_path}/codes.zarr.bank.safetensors")
     np.testing.assert_array_equal(zarr.open_array(tmp_path / "codes.zarr", mode="r")[:], bank.transform(X))
     assert "150 codes of 4 bytes" in capsys.readouterr().out
+
+
+def test_cells(tmp_path, capsys):
+    ad = pytest.importorskip("anndata")
+    for name in ("scanpy", "igraph", "umap"):
+        pytest.importorskip(name)
+    rng = np.random.default_rng(0)
+    types = rng.integers(0, 3, 300)
+    counts = rng.poisson(rng.gamma(0.3, 4, (3, 400))[types]).astype(np.float32)
+    ad.AnnData(counts).write_h5ad(tmp_path / "cells.h5ad")
+    words = ["cells.h5ad", "--out", "coded.h5ad", "--picture", "cells.png"]
+    main_of("cells")([word if word.startswith("--") else str(tmp_path / word) for word in words])
+    coded = ad.read_h5ad(tmp_path / "coded.h5ad")
+    own = coded.obs["leiden"].to_numpy()
+    assert all(len(set(types[own == one])) == 1 for one in set(own))
+    assert coded.obsm["X_projbank"].shape == (300, 64)
+    assert (tmp_path / "cells.png").stat().st_size > 5000
+    assert "300 cells in" in capsys.readouterr().out

@@ -97,6 +97,7 @@ def test_a_bank_that_is_not_fitted_is_cloned(digits):
         ({"n_neighbors": 0}, "n_neighbors"),
         ({"n_neighbors": 500}, "less than the 500 vectors"),
         ({"n_bits": 0}, "n_bits"),
+        ({"n_components": "some"}, "n_components"),
         ({"metric": "l1"}, "metric"),
         ({"mode": "x"}, "mode"),
         ({"recall": 2.0}, "recall"),

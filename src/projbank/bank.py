@@ -68,6 +68,9 @@ class ProjectionBank(ModelCoder):
     n_neighbors : int or "auto"
         Neighbours of a training vector that count as similar; above N - 1 it is lowered with a warning. "auto": 30, or
         N / 20 where that is less, at least 5, for the mixed solver; 100 for the others.
+    n_components : int or "all"
+        Leading principal components of the training vectors among which neighbours are looked for, where each number
+        is mostly noise, as counts of genes are: 50. "all": the vectors themselves (mixed solver).
     train_size : int or "auto"
         Rows to learn from, drawn at random where there are more. "auto": 20,000 (mixed solver, and distances).
     lam : float
@@ -140,6 +143,7 @@ class ProjectionBank(ModelCoder):
     n_sums: int | str = "auto"
     rank: int | str = "auto"
     n_neighbors: int | str = "auto"
+    n_components: int | str = "all"
     train_size: int | str = "auto"
     lam: float = 1.0
     max_iter: int = 70
@@ -157,6 +161,7 @@ class ProjectionBank(ModelCoder):
         n_sums=auto(whole(1)),
         rank=auto(whole(1)),
         n_neighbors=auto(whole(1)),
+        n_components=auto(whole(1), "all"),
         train_size=auto(whole(2)),
         lam=positive,
         max_iter=whole(1),

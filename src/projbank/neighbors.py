@@ -20,8 +20,6 @@ from projbank.threads import run_each, split_rows, thread_count
 
 _BITS = 512
 """Bits of a code, at most, unless told otherwise."""
-_TRAIN_SIZE = 20_000
-"""Rows that the bank learns from, at most."""
 _CANDIDATES = 10
 """Candidates per neighbour whose vectors are compared."""
 _BATCH = 2048
@@ -42,6 +40,9 @@ class HammingNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Neighbours of each vector beside itself.
     n_bits : int or "auto"
         Bits per code of the bank that is learnt. "auto": about D / 16, at least 64 and at most 512.
+    n_components : int or "all"
+        Leading principal components of at most 20,000 vectors, by whose neighbours the bank learns which vectors belong
+        together: noise in single numbers counts less there. "all": by neighbours of the vectors themselves.
     rerank : bool
         Compare the vectors of ten candidates per neighbour: neighbours and distances are those of the vectors, as far
         as the codes find them. False: neighbours are those of the codes and distances the share of bits that differ.
@@ -87,6 +88,7 @@ class HammingNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         n_neighbors: int = 15,
         *,
         n_bits: int | str = "auto",
+        n_components: int | str = 50,
         rerank: bool = True,
         metric: str = "l2",
         mode: str = "distance",
@@ -98,6 +100,7 @@ class HammingNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     ) -> None:
         self.n_neighbors = n_neighbors
         self.n_bits = n_bits
+        self.n_components = n_components
         self.rerank = rerank
         self.metric = metric
         self.mode = mode
@@ -163,6 +166,8 @@ class HammingNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         check_int(self, "n_neighbors", self.n_neighbors, 1)
         if not (isinstance(self.n_bits, str) and self.n_bits == "auto"):
             check_int(self, "n_bits", self.n_bits, 1)
+        if self.n_components != "all":
+            check_int(self, "n_components", self.n_components, 1)
         check_choice(self, "metric", self.metric, ("l2", "cosine"))
         check_choice(self, "mode", self.mode, ("distance", "connectivity"))
         thread_count(self.n_jobs)
@@ -174,15 +179,10 @@ class HammingNeighbors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             if hasattr(self.bank, "n_bits_"):
                 return self.bank
             return clone(self.bank).fit(rows)
-        n_rows, n_features = rows.shape
+        n_features = rows.shape[1]
         n_bits = min(_BITS, max(min(64, n_features), auto_bits(n_features))) if self.n_bits == "auto" else self.n_bits
-        bank = ProjectionBank(n_bits, random_state=self.random_state, n_jobs=self.n_jobs, verbose=self.verbose)
-        sample = rows
-        if n_rows > _TRAIN_SIZE:
-            sample = rows.chosen(rows.sample(_TRAIN_SIZE, bank.seed()))
-        if not isinstance(bank.n_neighbors, str):
-            bank.set_params(n_neighbors=max(1, min(bank.n_neighbors, sample.shape[0] - 1)))
-        return bank.fit(sample)
+        settings: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self.n_jobs, "verbose": self.verbose}
+        return ProjectionBank(n_bits, n_components=self.n_components, **settings).fit(rows)
 
     def _graph(self, rows: RowSource, codes: NDArray[np.uint8], *, own: bool) -> sp.csr_matrix:
         """Search batch by batch; `own`: these are the vectors that were fitted."""

@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse as sp
 
 from projbank import HammingIndex, ProjectionBank, load
-from projbank.learn.components import streamed_components
+from projbank.learn.components import leading_values, streamed_components
 from projbank.learn.distances import box_edges, told_lengths
 from projbank.methods import METHODS
 from projbank.metrics import neighbor_recall
@@ -202,3 +202,12 @@ def test_components_of_a_stream_are_those_of_all_rows(n_rows, rank):
     np.testing.assert_allclose(found.variances[:5], exact[1][:5] ** 2 / n_rows, rtol=2e-2)
     few = min(5, k)
     np.testing.assert_allclose(np.abs((exact[2][:few] * found.directions[:, :few].T).sum(axis=1)), 1, atol=0.02)
+
+
+def test_leading_values_are_those_of_scikit_learn(data):
+    from sklearn.decomposition import PCA
+
+    X = data[1][:300]
+    found, expected = leading_values(ArrayRows(X), 5), PCA(5, svd_solver="full").fit_transform(X)
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-3)
+    np.testing.assert_array_equal(found, leading_values(ArrayRows(X), 5, 3))

@@ -235,3 +235,22 @@ def test_no_step_of_the_walk_leads_from_one_class_to_another():
     known = labels != -1
     same = (labels[:, None] == labels) & known[:, None] & known & ~np.eye(80, dtype=bool)
     assert dense[same].mean() > dense[differ].mean() + 1
+
+
+def test_neighbours_among_components_see_through_noise():
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(0, 8, 900)
+    X = (rng.standard_normal((8, 1500))[kinds] * 0.12 + rng.standard_normal((900, 1500))).astype(np.float32)
+
+    def precision(**params):
+        bank = ProjectionBank(64, n_sums=512, max_iter=8, **params).fit(X[:600])
+        ids = HammingIndex(bank.transform(X[:600]), n_bits=64).search(bank.transform(X[600:]), 10)[1]
+        return np.mean(kinds[ids] == kinds[600:, None])
+
+    assert precision(n_components=10) > 1.5 * precision()
+
+
+@pytest.mark.parametrize("value", [0, "auto", 1.5])
+def test_a_wrong_number_of_components_is_told(value):
+    with pytest.raises(ValueError, match="'n_components' parameter"):
+        ProjectionBank(8, n_components=value).fit(np.ones((5, 20), np.float32))

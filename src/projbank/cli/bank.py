@@ -66,6 +66,10 @@ def fit(
     ] = "auto",
     assign: Annotated[int | None, Option(help="Groups that a dimension serves in a soft grouping. Default: 2.")] = None,
     neighbors: Annotated[int | None, Option("--neighbors", "-k", help="Neighbours that count as similar.")] = None,
+    pca: Annotated[
+        int | None,
+        Option(help="Look for neighbours among so many principal components, where numbers are noisy counts."),
+    ] = None,
     lam: Annotated[float, Option(help="Weight of the pair loss (paper's solver).")] = 1.0,
     max_iter: Annotated[int, Option(help="Iterations of learning.")] = 70,
     noise: Annotated[
@@ -141,6 +145,7 @@ def fit(
         "--preserve": ("preserve", preserve and preserve.value),
         "--assign": ("n_assign", assign),
         "--neighbors": ("n_neighbors", neighbors),
+        "--pca": ("n_components", pca),
         "--noise": ("noise", noise),
         "--standardize": ("standardize", standardize),
         "--basis": ("n_basis", basis),

@@ -8,11 +8,14 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from projbank.learn.target import product
 from projbank.rows.source import RowSource, check_finite
 from projbank.threads import run_each, split_rows
 
 _COLUMNS = 4096
 """Columns that a thread multiplies at a time; sums over columns do not depend on the number of threads."""
+_SPARE = 4
+"""Components that are kept on the way, in times those that are wanted: weak ones are told better so."""
 _TOLERANCE = 1e-6
 """Share of the largest variance below which a direction is rounding error of float32."""
 
@@ -60,6 +63,17 @@ def streamed_components(rows: RowSource, rank: int, n_threads: int = 1) -> Compo
     real[0] = True
     directions = stack[:kept][real] / np.maximum(lengths[real], 1e-30).astype(np.float32)[:, None]
     return Components(means, np.ascontiguousarray(directions.T), variances[real])
+
+
+def leading_values(rows: RowSource, n_components: int, n_threads: int = 1) -> Floats:
+    """Values of every row in the leading principal components, (n, k)."""
+    found = streamed_components(rows, _SPARE * n_components, n_threads)
+    directions = np.ascontiguousarray(found.directions[:, :n_components])
+    values = np.empty((rows.shape[0], directions.shape[1]), np.float32)
+    for start, block in rows.blocks():
+        centred = np.subtract(block, found.means, dtype=np.float32)
+        values[start : start + len(block)] = product(centred, directions, n_threads)
+    return values
 
 
 def _gram(stack: Floats, n_threads: int) -> NDArray[np.float64]:

@@ -22,6 +22,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from projbank.learn.components import leading_values
 from projbank.learn.descent import Learnable, descend
 from projbank.learn.graph import UNKNOWN, WalkTarget, approximate_neighbors, exact_neighbors, neighbor_walk
 from projbank.learn.loss import NOISE
@@ -81,6 +82,7 @@ class MixedLearner(Learner):
     n_sums: int | str
     rank: int | str
     n_neighbors: int | str
+    n_components: int | str
     train_size: int | str
     max_iter: int
     noise: float | str
@@ -158,6 +160,9 @@ class MixedLearner(Learner):
             n_neighbors = min(n_rows - 1, max(_FEWEST_NEIGHBORS, min(_NEIGHBORS, n_rows // _NEIGHBOR_SHARE)))
         else:
             n_neighbors = neighbor_count(self.n_neighbors, n_rows)
+        if not isinstance(self.n_components, str):
+            values = leading_values(rows, self.n_components, run.n_threads)
+            return exact_neighbors(ArrayRows(values), n_neighbors, **settings)
         if n_rows > EXACT:
             return approximate_neighbors(sums, components[:, :_COARSE], n_neighbors, seed=run.seed, **settings)
         if run.start is not None:
