@@ -18,7 +18,8 @@ class _Interrupt(KeyboardInterrupt):
 @contextlib.contextmanager
 def insistent_interrupts() -> Iterator[None]:
     """Raise Ctrl-C anew where it got lost: Python only reports what is raised in a finalizer or a callback from C."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # a job in the background of a shell
+    if ignored or threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield  # signals can only be set in the main thread
         return
     alive: weakref.ref[_Interrupt] | None = None
