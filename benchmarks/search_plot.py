@@ -36,11 +36,12 @@ def place(recall: float) -> float:
 
 
 def draw(paths: list[Path], output: Path) -> None:
-    columns = (len(paths) + 1) // 2
+    results = [(path.stem.removeprefix("search_recall_"), json.loads(path.read_text())) for path in paths]
+    results.sort(key=lambda named: (named[1]["bits"], -named[1]["codes"], named[0]))
+    columns = (len(results) + 1) // 2
     figure, grid = plt.subplots(2, columns, figsize=(4.6 * columns, 7.4), layout="constrained", squeeze=False)
     handles = {}
-    for path, axes in zip(paths, grid.T.flat, strict=False):
-        result = json.loads(path.read_text())
+    for (name, result), axes in zip(results, grid.flat, strict=False):
         for method, found in result["methods"].items():
             points = sorted((place(one["recall"]), one["times faster than the exact scan"]) for one in found["points"])
             own = {"linewidth": 2.8, "zorder": 3} if method == "projbank" else {"linewidth": 1.3}
@@ -49,12 +50,11 @@ def draw(paths: list[Path], output: Path) -> None:
         axes.set(yscale="log", xlim=(0, place(MOST) + 0.05), ylim=(0.4, 400))
         axes.set_xticks([place(tick) for tick in TICKS], [f"{tick:g}" for tick in TICKS], fontsize=8)
         axes.set_yticks([1, 10, 100], ["1", "10", "100"])
-        name = path.stem.removeprefix("search_recall_").rpartition("-")[0] if "100k" in path.stem else path.stem
-        name = name.removeprefix("search_recall_").rpartition("-")[0]
-        axes.set_title(f"{name}, {result['bits']:,} bits, {result['codes']:,} codes", fontsize=10)
+        pictures = name.partition(f"-{result['bits']}")[0]
+        axes.set_title(f"{pictures}, {result['bits']:,} bits, {result['codes']:,} codes", fontsize=10)
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    for axes in grid.T.flat[len(paths) :]:
+    for axes in grid.flat[len(results) :]:
         axes.set_visible(False)
     figure.supxlabel("recall of the 10 nearest", fontsize=10)
     figure.supylabel("times faster than an exact scan by projbank (one thread, in a batch)", fontsize=10)

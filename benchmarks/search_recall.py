@@ -68,7 +68,7 @@ def faiss_ivf(codes: Codes) -> Settings:
     n_bits = 8 * codes.shape[1]
     coarse = faiss.IndexBinaryFlat(n_bits)
     index = faiss.IndexBinaryIVF(coarse, n_bits, 2 * math.isqrt(len(codes)))
-    rows = np.sort(np.random.default_rng(0).choice(len(codes), 60_000, replace=False))
+    rows = np.sort(np.random.default_rng(0).choice(len(codes), min(60_000, len(codes)), replace=False))
     index.train(np.ascontiguousarray(codes[rows]))
     index.add(codes)
     for n_probe in (1, 2, 4, 8, 16, 32, 64, 128, 256):
@@ -213,7 +213,7 @@ def main() -> None:
     path = arguments.folder / f"search_recall_{arguments.name}.json"
     truth = nearest([Part(codes, np.arange(len(codes)))], queries, K, THREADS)[1]
     for method in arguments.methods.split(","):
-        result = measure(method, codes, queries, truth)
+        result = stamp() | measure(method, codes, queries, truth)
         whole = json.loads(path.read_text()) if path.exists() else {"methods": {}}
         whole["methods"][method] = result
         facts = {
@@ -223,7 +223,7 @@ def main() -> None:
             "queries": len(queries),
             "k": K,
         }
-        path.write_text(json.dumps(stamp() | facts | {"methods": whole["methods"]}, indent=1) + "\n")
+        path.write_text(json.dumps(facts | {"methods": whole["methods"]}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -44,6 +44,15 @@ def test_recall_is_kept_for_new_queries(n_bits, recall):
     assert np.all(np.diff(distances, axis=1) >= 0)
 
 
+@pytest.mark.parametrize("recall", [0.9, 0.99])
+def test_recall_is_kept_where_codes_have_copies_and_queries_have_none(recall):
+    codes, queries = clustered(500, 512, noise=0.25)
+    copies = np.repeat(codes, 8, axis=0)
+    copies ^= pack(np.random.default_rng(1).random((4000, 512)) < 1 / 16)
+    index, exact = HammingIndex(copies, recall=recall), HammingIndex(copies)
+    assert share_found(index, exact, queries, 10) >= recall - 0.02
+
+
 def test_a_result_depends_on_nothing_but_the_query(monkeypatch):
     codes, queries = clustered(5000, 2000)
     index = HammingIndex(codes, recall=0.9)
