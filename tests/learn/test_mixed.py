@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse as sp
 
 from projbank import HammingIndex, ProjectionBank, load
-from projbank.learn.graph import WalkTarget, approximate_neighbors, exact_neighbors, neighbor_walk
+from projbank.learn.graph import WalkTarget, approximate_neighbors, cosine_share, exact_neighbors, neighbor_walk
 from projbank.learn.mixed import Head, principal_components
 from projbank.metrics import precision_at_k
 from projbank.rows.source import as_rows
@@ -162,6 +162,29 @@ def test_the_target_is_a_walk_of_four_steps():
         found = WalkTarget(walk, n_threads).of(ids)
         np.testing.assert_allclose(found[pairs], expected[pairs], atol=1e-3)
         assert not np.diag(found).any()
+
+
+def test_cosines_are_the_given_share_of_the_target():
+    rng = np.random.default_rng(16)
+    X = rng.standard_normal((90, 20), np.float32)
+    walk, directions = neighbor_walk(exact_neighbors(as_rows(X), 6)), X / np.linalg.norm(X, axis=1, keepdims=True)
+    ids, pairs = np.arange(90), ~np.eye(90, dtype=bool)
+    alone, mixture = WalkTarget(walk).of(ids)[pairs], WalkTarget(walk, 1, None, directions, 0.4).of(ids)[pairs]
+    cosines = (directions @ directions.T)[pairs]
+    expected = 0.6 * alone + 0.4 * (cosines - cosines.mean()) / cosines.std()
+    np.testing.assert_allclose(mixture, (expected - expected.mean()) / expected.std(), atol=1e-3)
+
+
+def test_cosines_count_where_neighbours_of_neighbours_are_no_neighbours():
+    rng = np.random.default_rng(17)
+    noise = exact_neighbors(as_rows(rng.standard_normal((600, 500), np.float32)), 12)
+    clusters = exact_neighbors(as_rows(clustered(rng, 600, noise=1.0)[0]), 12)
+    for ids in (noise, clusters):
+        near = [set(some[:10]) for some in ids.tolist()]
+        closed = np.mean([len(near[i] & near[j]) / 10 for i in range(600) for j in near[i]])
+        assert cosine_share(ids) == pytest.approx(0.5 * np.clip((0.16 - closed) / 0.03, 0, 1), abs=1e-6)
+    assert cosine_share(noise) == 0.5
+    assert cosine_share(clusters) == 0
 
 
 @pytest.mark.parametrize("n_rows", [40, 700])

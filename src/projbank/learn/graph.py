@@ -17,6 +17,9 @@ UNKNOWN = -1
 """Label of a row that has none."""
 _LABEL_SHARE = np.float32(0.5)
 """Share of the labels in the target of two rows that both have one."""
+_COSINE_SHARE, _CLOSED, _CLOSED_AMONG, _ASKED = 0.5, (0.13, 0.16), 10, 4096
+"""Most of the cosines in the target; of two steps to one of ten neighbours, shares that end at one of the ten, at which
+there is so much of them and none; rows that are asked."""
 _CANDIDATES = 4
 """Candidates that are compared exactly, in times the neighbours wanted."""
 _CELLS, _LOOKED_AT = 4, 1 / 16
@@ -40,12 +43,23 @@ class WalkTarget:
     walk : (n, n) symmetric, one step on the graph of neighbours
     n_threads : threads
     labels : (n,) classes, -1 where unknown; None if there are none
+    directions : (n, c) vectors of length 1, whose cosines are a part of the target
+    share : how much of it
     """
 
-    def __init__(self, walk: sp.csr_array, n_threads: int = 1, labels: NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self,
+        walk: sp.csr_array,
+        n_threads: int = 1,
+        labels: NDArray[np.int64] | None = None,
+        directions: Floats | None = None,
+        share: float = 0.0,
+    ) -> None:
         self.walk = walk
         self._n_threads = n_threads
         self._labels = labels
+        self._directions = directions
+        self._share = np.float32(share)
 
     def of(self, ids: Ids, rows: Floats | None = None) -> Floats:
         """Target of the vectors `ids`: mean 0, deviation 1, diagonal 0; (b, b). Their values are not needed."""
@@ -56,12 +70,30 @@ class WalkTarget:
 
         run_each(go, split_rows(len(ids), 64), self._n_threads)
         target = standardise(symmetric_product(reached, self._n_threads))
+        if self._directions is not None and self._share > 0:
+            cosines = standardise(symmetric_product(self._directions[ids], self._n_threads))
+            target = standardise((1 - self._share) * target + self._share * cosines)
         if self._labels is None:
             return target
         labels = self._labels[ids]
         known = (labels != UNKNOWN)[:, None] & (labels != UNKNOWN)
         same = standardise(np.where(labels[:, None] == labels, np.float32(1), np.float32(0)))
         return standardise(np.where(known, _LABEL_SHARE * same + (1 - _LABEL_SHARE) * target, target))
+
+
+def cosine_share(ids: Ids) -> float:
+    """Share of cosines in the target: some where neighbours of neighbours (n, k) are rarely neighbours themselves.
+
+    Then the graph has few clusters, and walks on it lead astray.
+    """
+    n_rows, near = len(ids), ids[:, :_CLOSED_AMONG]
+    ends = np.arange(0, near.size + 1, near.shape[1])
+    graph = sp.csr_array((np.ones(near.size, np.float32), near.ravel(), ends), shape=(n_rows, n_rows))
+    some = graph[:: -(-n_rows // _ASKED)]
+    two_steps = some @ graph
+    closed = float(two_steps.multiply(some).sum() / two_steps.sum())
+    low, high = _CLOSED
+    return _COSINE_SHARE * min(1.0, max(0.0, (high - closed) / (high - low)))
 
 
 def neighbor_walk(ids: Ids, labels: NDArray[np.int64] | None = None) -> sp.csr_array:

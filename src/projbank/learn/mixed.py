@@ -6,9 +6,10 @@ random: where learning starts, codes are those of components in a random frame. 
 
     1 - corr(S, T) + mean over bits of (mean of h)^2,   S = h h' / d,   h = tanh(margins / deviation + noise)
 
-where T tells which vectors belong together (`projbank.learn.graph`). In every batch a share of the sums is dropped,
-against learning vectors by heart. Held-back vectors shorten the step, end the learning and choose the weights
-(`projbank.learn.descent`).
+where T tells which vectors belong together (`projbank.learn.graph`): where walks from them on the graph of neighbours
+meet, and, where that graph has few clusters, their cosines in the space of the components too. In every batch a share
+of the sums is dropped, against learning vectors by heart. Held-back vectors shorten the step, end the learning and
+choose the weights (`projbank.learn.descent`).
 
 More than some hundred bits are not learnt one by one: the others are the learnt ones in turn, each with a little of a
 random mixture of all margins, so that distances of codes tell ever finer how similar relaxed bits are.
@@ -24,8 +25,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from projbank.learn.components import leading_values
 from projbank.learn.descent import Learnable, descend
-from projbank.learn.graph import UNKNOWN, WalkTarget, approximate_neighbors, exact_neighbors, neighbor_walk
+from projbank.learn.graph import (
+    UNKNOWN,
+    WalkTarget,
+    approximate_neighbors,
+    cosine_share,
+    exact_neighbors,
+    neighbor_walk,
+)
 from projbank.learn.loss import NOISE
+from projbank.learn.neighbors import centered_rows
 from projbank.learn.random import RandomLearner
 from projbank.learn.run import Learner, Run, chosen, neighbor_count
 from projbank.learn.target import product
@@ -107,7 +116,12 @@ class MixedLearner(Learner):
         rng = np.random.default_rng([run.seed, 2])
         n_learnt = min(n_bits, _BITS)
         components = start.inner if start and run.keep else principal_components(sums, rank, rng, run.n_threads)
-        walk = neighbor_walk(self._neighbors(rows, sums, components, run), labels)
+        near = self._neighbors(rows, sums, components, run)
+        share = cosine_share(near)
+        few = product(sums, components, run.n_threads)
+        directions = centered_rows(few, few.mean(axis=0), True)[0] if share else None
+        if share:
+            say(f"neighbours have few neighbours in common: {share:.2f} of the target is cosines", run.verbose)
         head = Head(components, n_learnt, rng, run.n_threads)
         learnt: Learnable = head
         seen = sums
@@ -117,7 +131,7 @@ class MixedLearner(Learner):
         curve = descend(
             ArrayRows(seen),
             learnt,
-            WalkTarget(walk, run.n_threads, labels),
+            WalkTarget(neighbor_walk(near, labels), run.n_threads, labels, directions, share),
             _RATES if start is None else _RATES_ON,
             self.max_iter if start is None else min(self.max_iter, _MOST_ON),
             run.seed,
