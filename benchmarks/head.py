@@ -3,7 +3,9 @@
     python -m benchmarks.head
 
 Beside it the least that the same products take in BLAS, and other methods. A batch is 240 vectors; single vectors are
-coded one call after the other. Times are those of the processor, so that other work on the machine counts little.
+coded one call after the other. What a batch reads once for many vectors, a single one reads for itself: labels, weights
+and both matrices. How long it takes just to read them stands beside it. Times are those of the processor, so that other
+work on the machine counts little.
 """
 
 from __future__ import annotations
@@ -72,6 +74,12 @@ def main() -> None:
             def products(sums: Any = sums, bank: HeadedBank = bank) -> Any:
                 return (sums @ bank.inner) @ bank.outer
 
+            own = as_words(np.concatenate([bank.inner.ravel(), bank.outer.ravel(), bank.weights, bank.weights, X[0]]))
+
+            def read_all(own: Any = own) -> None:
+                for _ in range(N_SINGLE):
+                    plain_read(own)
+
             def batch(bank: HeadedBank = bank, rows: Any = rows) -> None:
                 bank.write(rows, codes)
 
@@ -79,6 +87,7 @@ def main() -> None:
                 "read": read,
                 "products": products,
                 "batch": batch,
+                "read all": read_all,
                 "single": partial(one_by_one, bank),
                 "plain bank": partial(plain.write, rows, codes),
                 "plain single": partial(one_by_one, plain),
@@ -92,6 +101,7 @@ def main() -> None:
                 row(f"{size}: batch, in reads", per_batch / per_read, **({"most": 2.5} if m == 1024 else {})),
                 row(f"{size}: batch, in a read and the products", per_batch / least, most=1.3),
                 row(f"{size}: one by one, in batches", single / per_batch, most=1.5),
+                row(f"{size}: just to read bank and matrices, in batches", times["read all"] / N_SINGLE / per_batch),
             ]
         found.append(row("plain bank: batch, in reads", times["plain bank"] / times["read"]))
         found.append(row("plain bank: one by one, in reads", times["plain single"] / N_SINGLE / per_read))
