@@ -46,8 +46,9 @@ def test_codes_of_any_length_also_beyond_the_dimensions(n_bits):
 
 def test_longer_codes_are_shorter_ones_and_more():
     X, _ = clustered(np.random.default_rng(2), 240, 300)
-    short, long = (mixed(n_bits, max_iter=2).fit(X).decision_function(X) for n_bits in (512, 600))
-    np.testing.assert_allclose(long[:, :512], short, rtol=1e-4, atol=1e-4)
+    learnt, short, long = (mixed(n_bits, max_iter=2).fit(X).decision_function(X) for n_bits in (512, 600, 700))
+    np.testing.assert_allclose(short[:, :512], learnt, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(long[:, :600], short, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("n_rows", [2, 3, 30, 230])

@@ -257,7 +257,7 @@ class Head:
         more = n_bits - learnt
         if more <= 0:
             return self.outer.copy(), self.offsets.copy()
-        mixture = rng.standard_normal((learnt, more), np.float32)
+        mixture = rng.standard_normal((more, learnt), np.float32).T.copy()  # a longer code begins with a shorter one
         spreads = product(self.margins(rows), mixture, self._n_threads).std(axis=0)
         mixture *= np.float32(_ADDED) / np.where(spreads > 0, spreads, 1)
         mixture[np.arange(more) % learnt, np.arange(more)] += 1
