@@ -11,6 +11,10 @@ from projbank.paper.report.study import SetInfo
 
 RATIOS = (64, 32, 16, 8)
 SVM_RATIOS, COST_RATIOS = (20, 15, 10, 8), (16, 8)
+EQUAL = ("lsh", "bpb", "bpb-equal")
+SPLITS = {1: "¹", 2: "²", 3: "³"}
+VARIED = ("lam", "n_basis")
+"""Parameters of the protocol `sensitivity`."""
 MARKS = {AGREES: "+", DIFFERS: "-"}
 WHOLE = ("original", "lsh", "bpb", "bpb-equal")
 Records = dict[str, Any]
@@ -81,6 +85,12 @@ def _set(records: Records, name: str, about: Records) -> SetInfo:
         for method, lengths in records["soft"].get(name, {}).items()
         for n_bits, value, _ in lengths
     ]
+    one.records["sensitivity"] = [
+        cell(method, int(n_bits), precision={"50": values[1]})
+        for method, lengths in records.get("variants", {}).get(name, {}).items()
+        for n_bits, values in lengths.items()
+        if method.partition(" ")[2].partition("=")[0] in VARIED
+    ]
     return one
 
 
@@ -110,18 +120,27 @@ def _figures(said: Statement, figures: dict[str, float]) -> str:
 
 
 def _equal(records: Records) -> str:
-    """P@50 of LSH, of BPB on k-means groups and on groups of equal size."""
-    rows = []
+    """P@50 of LSH, of BPB on k-means groups and on groups of equal size; the number of splits where it is not five."""
+    rows, columns = [], {name: [_lengths(records, name, m) for m in EQUAL] for name in records["sets"]}
+    tenth = any(records["sets"][name]["D"] // 10 in lengths for name, found in columns.items() for lengths in found)
+    ratios = (*RATIOS[:-1], *([10] if tenth else []), RATIOS[-1])
     for name, about in records["sets"].items():
-        found = records["retrieval"][name]
-        cells = []
-        for i in range(len(RATIOS)):
-            values = [found.get(m, [[None, None]] * 4)[i] for m in ("lsh", "bpb", "bpb-equal")]
-            splits = values[2][2] if len(values[2]) > 2 and values[2][2] else 0
-            text = "/".join(short(value[1]) for value in values)
-            cells.append(text + ("†" if splits == 1 else ""))
-        rows.append([about["title"].replace(" ", "&nbsp;"), short(found["original"][0][1]), *cells])
-    return table(["LSH/k-means/equal", "floats", *(f"D/{ratio}" for ratio in RATIOS)], rows)
+        found, cells = columns[name], []
+        for ratio in ratios:
+            values = [lengths.get(about["D"] // ratio, (None, 0)) for lengths in found]
+            cells.append("/".join(short(value) + SPLITS.get(splits, "") for value, splits in values))
+        rows.append(
+            [about["title"].replace(" ", "&nbsp;"), short(records["retrieval"][name]["original"][0][1]), *cells]
+        )
+    return table(["LSH/k-means/equal", "floats", *(f"D/{ratio}" for ratio in ratios)], rows)
+
+
+def _lengths(records: Records, name: str, method: str) -> dict[int, tuple[float | None, int]]:
+    """P@50 of a method on a set and its number of splits, by bits."""
+    lengths = records["retrieval"][name].get(method, [])
+    found = {n: (v[1], v[2] if len(v) > 2 else 5) for n, v in zip(records["sets"][name]["bits"], lengths, strict=False)}
+    others = records.get("variants", {}).get(name, {}).get(method, {})
+    return found | {int(n_bits): (values[1], values[-1]) for n_bits, values in others.items()}
 
 
 def _kernel(records: Records) -> str:

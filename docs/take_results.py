@@ -18,6 +18,7 @@ from projbank.evaluate.results import read_results
 RECORDS = Path(__file__).parent / "results.json"
 RENAMED = {"ucf101": "ucf101_unit"}
 DEFAULT_SPLITS = 5
+SOFT = {"": "{} hard", "grouping=soft": "{} soft"}
 Records = dict[str, Any]
 
 
@@ -27,7 +28,7 @@ def take(records: Records, found: list[Records]) -> int:
     for cell in found:
         if "error" not in cell:
             name = RENAMED.get(cell["dataset"]["name"], cell["dataset"]["name"])
-            kind = cell["protocol"].get("experiment", "retrieval")
+            kind = cell.get("of", cell["protocol"].get("experiment", "retrieval"))
             words = " ".join([cell["method"], *(f"{word}={value}" for word, value in sorted(cell["params"].items()))])
             cells.setdefault((kind, name, words, cell["n_bits"]), []).append(cell)
     taken = 0
@@ -36,6 +37,16 @@ def take(records: Records, found: list[Records]) -> int:
             taken += _take_retrieval(records, name, words, n_bits, group)
         elif kind == "retrieval":
             taken += _take_other(records, name, words, n_bits, group)
+        elif kind == "soft" and n_bits:
+            own = (
+                records["soft"]
+                .setdefault(name, {})
+                .setdefault(SOFT[words.partition(" ")[2]].format(words.split()[0]), [])
+            )
+            known = {bits: [bits, *rest] for bits, *rest in own}
+            known[n_bits] = [n_bits, _mean(cell["precision"]["50"] for cell in group), len(group)]
+            own[:] = [known[bits] for bits in sorted(known)]
+            taken += 1
         elif kind in ("causes", "held-out"):
             one = records.setdefault(kind, {}).setdefault(name, {})
             value = _mean(cell.get("score", cell.get("precision", {}).get("50")) for cell in group)
@@ -52,6 +63,8 @@ def _take_retrieval(records: Records, name: str, words: str, n_bits: int | None,
     lengths, own = records["sets"][name]["bits"], records["retrieval"][name]
     values = own.setdefault(words, [[None, None, 0] for _ in lengths] if n_bits else [[None, None, 0]])
     place = lengths.index(n_bits) if n_bits in lengths else (0 if n_bits is None else None)
+    if place is None:
+        _take_other(records, name, words, n_bits, group)
     if place is not None and _splits(values[place]) < len(group):
         values[place] = [_mean(cell["precision"][k] for cell in group) for k in ("10", "50")]
         values[place] += [len(group)] if len(group) != DEFAULT_SPLITS else []
@@ -65,11 +78,12 @@ def _take_retrieval(records: Records, name: str, words: str, n_bits: int | None,
 
 
 def _take_other(records: Records, name: str, words: str, n_bits: int | None, group: list[Records]) -> int:
-    """P@10, P@50, MAP, area and splits of sets and variants that the main tables do not have."""
+    """P@10, P@50, MAP, area and splits of sets, lengths and variants that the main tables do not have."""
     values = [_mean(cell["precision"][k] for cell in group) for k in ("10", "50")]
     values += [_mean(cell[word] for cell in group) if word in group[0] else None for word in ("map", "area")]
-    own = records.setdefault("variants", {}).setdefault(name, {})
-    own.setdefault(words, {})[f"{n_bits or 'all'}"] = [*values, len(group)]
+    own = records.setdefault("variants", {}).setdefault(name, {}).setdefault(words, {})
+    if own.get(f"{n_bits or 'all'}", [0])[-1] <= len(group):
+        own[f"{n_bits or 'all'}"] = [*values, len(group)]
     return 1
 
 
@@ -106,7 +120,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Fold result files into docs/results.json.")
     parser.add_argument("files", type=Path, nargs="+")
     records = json.loads(RECORDS.read_text(encoding="utf-8"))
-    found = [cell for path in parser.parse_args().files for cell in read_results(path)]
+    found = []
+    for path in parser.parse_args().files:  # of a protocol whose cells look like those of retrieval, its file tells
+        of = {"of": "soft"} if path.name.endswith(".soft.json") else {}
+        found += [cell | of for cell in read_results(path)]
     print(f"{take(records, found)} means taken from {len(found)} cells")
     write(records)
 

@@ -50,6 +50,15 @@ def test_whole_rankings_variants_and_causes_have_their_places(script, records):
     protocol = {"experiment": "causes", "training": 80}
     script.take(records, cells("axes", 99, [0.3, 0.2], name="other", protocol=protocol))
     assert records["causes"]["other"] == {"99": {"training": 80, "axes": [0.25, 2]}}
+    script.take(records, cells("lsh", 1348, [0.3, 0.4]))
+    script.take(records, cells("lsh", 1348, [0.7]))
+    assert records["variants"]["worm"]["lsh"] == {"1348": [0.45, 0.35, None, None, 2]}
+    of = {"of": "soft"}
+    script.take(
+        records, [cells("bpb", 1686, [0.3])[0] | of, cells("bpb", 1686, [0.4], params={"grouping": "soft"})[0] | of]
+    )
+    assert [1686, 0.3, 1] in records["soft"]["worm"]["bpb hard"]
+    assert [1686, 0.4, 1] in records["soft"]["worm"]["bpb soft"]
     script.take(records, [cells("bad", 421, [0.3])[0] | {"error": "no memory"}])
     assert "bad" not in records["retrieval"]["worm"]
 
