@@ -189,9 +189,8 @@ def fit(
         else:
             MediaCoder(describer, bank).save(temporary)
     sizes = bank.group_sizes_
-    print(
-        f"{output}: {bank.n_features_in_} dimensions to {bank.n_bits_} bits, groups of {sizes.min()} to {sizes.max()}"
-    )
+    groups = f"{len(sizes)} groups of {sizes.min()} to {sizes.max()}"
+    print(f"{output}: {bank.n_features_in_} dimensions to {bank.n_bits_} bits, {groups}")
     if old is not None:
         print(_told(bank.kept_, start))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from projbank.cli.options import Dataset, Jobs, Quiet, Verbose, read_settings, verbosity
-from projbank.progress import console
+from projbank.progress import console, plain
 
 Train = Annotated[int | None, Option(help="Training vectors; two thirds of the gallery if not given.")]
 Set = Annotated[list[str] | None, Option("--set", help="Parameter of a method: itq.max_iter=10; may be repeated.")]
@@ -95,7 +94,11 @@ def evaluate(
         f"{data.name}: {n_rows} vectors of {n_dims} dimensions, {used['queries']} queries, "
         f"{n_rows - used['queries']} gallery, {used['training']} training"
     )
-    console(width=None if sys.stdout.isatty() else 160).print(draw(summarise(records), title))
+    table, notes = draw(summarise(records))
+    print(plain(title))
+    console().print(table)
+    for note in notes:
+        print(plain(note))
     exit_if_all_failed(records)
 
 

@@ -149,31 +149,33 @@ def score_of(records: list[Record]) -> str:
     return "recall" if any("recall" in record for record in records) else "precision"
 
 
-def draw(rows: list[Row], title: str) -> Any:
-    """Make a Rich table of the rows."""
+def draw(rows: list[Row]) -> tuple[Any, list[str]]:
+    """Make a Rich table of the rows, which fits 80 columns, and a line for each row of which something failed."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     letter = SCORES[score_of([record for row in rows for record in row.good])]
     ks = next((list(row.scores) for row in rows if row.scores), [])
-    table = Table(title=title, title_justify="left")
-    table.add_column("method", no_wrap=True)
-    for name in ("bits", "bytes", *(f"{letter}@{k}" for k in ks), "training s", "coding us", "model MB", "seeds"):
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("method", min_width=14)
+    for name in ("bits", "bytes", *(f"{letter}@{k}" for k in ks), "train s", "code us", "MB"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("note")
+    notes = []
     for row in rows:
         bits = "all" if row.n_bits is None else str(row.n_bits)
-        error = row.failed[0]["error"] if row.failed else ""
+        if row.failed:
+            notes.append(f"{row.name}, {bits} bits, {len(row.failed)} failed: {row.failed[0]['error']}")
         if not row.scores:
-            table.add_row(row.name, bits, *[""] * (len(ks) + 5), error)
+            table.add_row(row.name, bits, *["-"] * (len(ks) + 4))
             continue
-        scores = [_with_spread(row.scores[k]) for k in ks]
+        first, *others = (row.scores[k] for k in ks)
+        scores = [_with_spread(first), *(f"{mean.value:.3f}" for mean in others)]
         training, coding = (Mean.of([record[f"{work}_seconds"] for record in row.good]).value for work in WORK)
-        times = [f"{training:.1f}", f"{1e6 * coding:.1f}"]
         megabytes, code_bytes = f"{row.good[0]['model_bytes'] / 1e6:.2f}", str(row.good[0]["code_bytes"])
-        note = f"{len(row.failed)} failed: {error}" if error else ""
-        table.add_row(row.name, bits, code_bytes, *scores, *times, megabytes, str(len(row.good)), note)
-    return table
+        times = [f"{training:.1f}", f"{1e6 * coding:.1f}"]
+        table.add_row(row.name, bits, code_bytes, *scores, *times, megabytes)
+    return table, notes
 
 
 def _with_spread(mean: Mean) -> str:
-    return f"{mean.value:.4f} ± {mean.spread:.4f}" if mean.n > 1 else f"{mean.value:.4f}"
+    return f"{mean.value:.3f} ±{mean.spread:.3f}" if mean.n > 1 else f"{mean.value:.3f}"
