@@ -148,7 +148,7 @@ class ProjectionBank(ModelCoder):
     lam: float = 1.0
     max_iter: int = 70
     noise: float | str = "auto"
-    tol: float = 1e-06
+    tol: float = 1e-6
     init: str = "leading"
     standardize: bool = False
     kmeans_iter: int = 20

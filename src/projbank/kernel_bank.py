@@ -113,7 +113,7 @@ class KernelProjectionBank(ModelCoder):
     n_neighbors: int = 100
     lam: float = 1.0
     max_iter: int = 70
-    tol: float = 1e-06
+    tol: float = 1e-6
     init: str = "leading"
     kmeans_iter: int = 20
     random_state: int | np.random.RandomState | None = 0

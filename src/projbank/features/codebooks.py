@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from projbank.threads import kmeans
 KMEANS_STEPS = 15
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class FisherVector(Encoder):
     """Improved Fisher vector (Perronnin et al. 2010): 2 * K * k dimensions, all means first, then all variances.
 
@@ -53,14 +53,8 @@ class FisherVector(Encoder):
 
     _saved_arrays = ("weights_", "means_", "variances_", "pca_mean_", "pca_components_")
 
-    n_components: int = 250
-    _: KW_ONLY
-    n_pca: int | None = None
-    alpha: float = 0.5
-    max_descriptors: int = 250000
+    n_components: int = field(default=250, kw_only=False)
     max_iter: int = 30
-    random_state: int | None = 0
-    n_jobs: int | None = None
 
     @property
     def n_dims_(self) -> int:
@@ -114,7 +108,7 @@ class FisherVector(Encoder):
         self._prepare()
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class VLAD(Encoder):
     """Vector of locally aggregated descriptors (Jegou et al. 2010): K * k dimensions, centre by centre.
 
@@ -152,15 +146,9 @@ class VLAD(Encoder):
 
     _saved_arrays = ("centres_", "pca_mean_", "pca_components_")
 
-    n_clusters: int = 250
-    _: KW_ONLY
-    n_pca: int | None = None
-    alpha: float = 0.5
+    n_clusters: int = field(default=250, kw_only=False)
     intra: bool = False
-    max_descriptors: int = 250000
     max_iter: int = 25
-    random_state: int | None = 0
-    n_jobs: int | None = None
 
     @property
     def n_dims_(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -30,17 +31,15 @@ def check_bags(X: Any, n_features: int | None = None) -> list[NDArray[np.float32
     return [read_bag(bags, i) for i in range(len(bags))]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Encoder(ModelFile, ListEstimator):
-    """Base of the encoders: a subclass learns a codebook and sums one bag against it.
+    """Base of the encoders: a subclass learns a codebook and sums one bag against it."""
 
-    Subclasses have the parameters `n_pca`, `alpha`, `max_descriptors`, `random_state` and `n_jobs`.
-    """
-
-    n_pca: int | None
-    alpha: float
-    max_descriptors: int
-    random_state: int | None
-    n_jobs: int | None
+    n_pca: int | None = None
+    alpha: float = 0.5
+    max_descriptors: int = 250_000
+    random_state: int | None = 0
+    n_jobs: int | None = None
 
     @abstractmethod
     def _codebook_size(self) -> int:

@@ -43,16 +43,33 @@ def padded_size(n_features: int) -> int:
     return max(64, 1 << (n_features - 1).bit_length())
 
 
-def draw_hadamard(
-    n_features: int, n_bits: int, rng: np.random.Generator
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Random signs (D,) and places (n_bits,), ascending."""
-    signs = rng.integers(0, 2, n_features, dtype=np.uint8)
-    return signs, np.sort(rng.choice(padded_size(n_features), n_bits, replace=False))
+@dataclass(eq=False, repr=False, kw_only=True)
+class SubsampledMethod(Method):
+    """A method on coefficients of a subsampled randomised Hadamard transform."""
+
+    signs_: NDArray[np.uint8] = field(init=False)
+    chosen_: NDArray[np.int64] = field(init=False)
+
+    def _draw(self, n_features: int, n_bits: int, rng: np.random.Generator) -> None:
+        """Draw random signs (D,) and places (n_bits,), ascending."""
+        size = padded_size(n_features)
+        self._limit_bits(n_bits, size, "the power of 2 that holds the features")
+        self.signs_ = rng.integers(0, 2, n_features, dtype=np.uint8)
+        self.chosen_ = np.sort(rng.choice(size, n_bits, replace=False))
+        self._derive()
+
+    def _check_arrays(self) -> None:
+        check_indices("chosen_", self.chosen_, padded_size(self.n_features_in_))
+
+    def _derive(self) -> None:
+        self._transform = SubsampledHadamard(self.signs_, self.chosen_)
+
+    def _project(self, rows: Floats) -> Floats:
+        return self._transform(rows)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SRHT(Method):
+class SRHT(SubsampledMethod):
     """Bit p is 1 iff coefficient p of a subsampled randomised Hadamard transform is above its threshold.
 
     Parameters
@@ -73,28 +90,15 @@ class SRHT(Method):
 
     _arrays = (("signs_", "uint8", "D"), ("chosen_", "int64", "d"), ("thresholds_", "float32", "d"))
     center: bool = True
-    signs_: NDArray[np.uint8] = field(init=False)
-    chosen_: NDArray[np.int64] = field(init=False)
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
-        self._limit_bits(n_bits, padded_size(X.shape[1]), "the power of 2 that holds the features")
-        self.signs_, self.chosen_ = draw_hadamard(X.shape[1], n_bits, rng)
-        self._derive()
+        self._draw(X.shape[1], n_bits, rng)
         self.thresholds_ = centred_thresholds(self._project, means, self.center, n_bits)
         return n_bits
 
-    def _check_arrays(self) -> None:
-        check_indices("chosen_", self.chosen_, padded_size(self.n_features_in_))
-
-    def _derive(self) -> None:
-        self._transform = SubsampledHadamard(self.signs_, self.chosen_)
-
-    def _project(self, rows: Floats) -> Floats:
-        return self._transform(rows)
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class RaBitQ(Method):
+class RaBitQ(SubsampledMethod):
     """One bit per number of the rotated, reduced and centred vector, and two float32 that correct the distance.
 
     The rotation is one randomised Hadamard transform, of which `n_bits` random coefficients are kept.
@@ -120,22 +124,12 @@ class RaBitQ(Method):
     _arrays = (("signs_", "uint8", "D"), ("chosen_", "int64", "d"), ("center_", "float32", "d"))
     _checks = checks(query_bits=whole(0, 8))
     query_bits: int = 8
-    signs_: NDArray[np.uint8] = field(init=False)
-    chosen_: NDArray[np.int64] = field(init=False)
     center_: Floats = field(init=False)
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
-        self._limit_bits(n_bits, padded_size(X.shape[1]), "the power of 2 that holds the features")
-        self.signs_, self.chosen_ = draw_hadamard(X.shape[1], n_bits, rng)
-        reduce = SubsampledHadamard(self.signs_, self.chosen_)
-        self.center_ = np.ascontiguousarray(reduce(means.astype(np.float32)[None])[0])
+        self._draw(X.shape[1], n_bits, rng)
+        self.center_ = np.ascontiguousarray(self._transform(means.astype(np.float32)[None])[0])
         return n_bits
-
-    def _check_arrays(self) -> None:
-        check_indices("chosen_", self.chosen_, padded_size(self.n_features_in_))
-
-    def _derive(self) -> None:
-        self._transform = SubsampledHadamard(self.signs_, self.chosen_)
 
     def _code(self, rows: Floats, out: NDArray[Any]) -> bool:
         points = self._transform(rows)
