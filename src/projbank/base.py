@@ -144,10 +144,11 @@ class RowCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ModelFile, Bas
             raise TypeError(f"The 'out' array must be a NumPy array that can be written. Got {type(out).__name__}.")
         kinds = {"hamming": "uint8 or float32", "l2": "float32", "adc": "uint8"}[self.distance]
         width = self.n_bits_ if out.dtype == np.float32 and self.distance != "l2" else self._n_features_out
-        if str(out.dtype) not in kinds.split() or out.shape != (rows.shape[0], width):
+        fits = str(out.dtype) in kinds.split() and out.shape == (rows.shape[0], width)
+        if not fits or not out.flags.c_contiguous:
             raise ValueError(
-                f"The 'out' array must be {kinds} of shape ({rows.shape[0]}, {width}). "
-                f"Got {out.dtype} of shape {out.shape}."
+                f"The 'out' array must be {kinds} of shape ({rows.shape[0]}, {width}), in C order. "
+                f"Got {out.dtype} of shape {out.shape}, strides {out.strides}."
             )
         self._write(rows, out)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.files import input_file, reserve
-from projbank.integrity import DamageError, checksum
+from projbank.integrity import DamageError, checksum, checksum_blocks
 
 DTYPES = {
     name: np.dtype(code)
@@ -25,6 +26,7 @@ DTYPES = {
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 MAX_HEADER = 16 << 20
 _ALIGNMENT = 64
+_BLOCK = 1 << 20
 
 
 class Header(NamedTuple):
@@ -120,11 +122,7 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[Header, dict[str, NDArra
     header = read_header(path)
     path = Path(path)
     data = np.empty(header.size - header.start, dtype=np.uint8)
-    with open(path, "rb") as file:
-        file.seek(header.start)
-        if file.readinto(data.data) != len(data):
-            raise DamageError(f"{path}: cut short while it was read.")
-    check(path, header, data)
+    check(path, header, _read_blocks(path, header.start, data.data))
     arrays = {}
     for name, (dtype, shape, place) in header.tensors.items():
         first = place - header.start
@@ -137,10 +135,23 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[Header, dict[str, NDArra
     return header, arrays
 
 
-def check(path: Path, header: Header, data: NDArray[np.uint8]) -> None:
-    """Compare the bytes of all tensors with the checksum in the header, if it has one."""
-    noted = header.metadata.get("checksum")
-    if noted is not None and noted != checksum(header.canonical, data):
+def _read_blocks(path: Path, start: int, out: memoryview) -> Iterator[memoryview]:
+    """Fill `out` from a file; each block is given while the processor's cache has it and the disk reads on."""
+    with open(path, "rb", buffering=0) as file:
+        file.seek(start)
+        done = 0
+        while done < len(out):
+            n_read = file.readinto(out[done : done + _BLOCK])
+            if not n_read:
+                raise DamageError(f"{path}: cut short while it was read.")
+            yield out[done : done + n_read]
+            done += n_read
+
+
+def check(path: Path, header: Header, blocks: Iterable[memoryview | NDArray[np.uint8]]) -> None:
+    """Compare the bytes of all tensors, which are read to their end, with the checksum in the header, if it has one."""
+    found = checksum_blocks(itertools.chain([header.canonical], blocks))
+    if header.metadata.get("checksum", found) != found:
         raise DamageError(f"{path}: damaged: its content does not agree with its checksum. Take it from a copy.")
 
 

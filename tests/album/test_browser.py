@@ -17,6 +17,7 @@ if find_browser() is None:
 
 from tests.album.site import serving  # noqa: E402
 
+HOSTILE = "<img src=x onerror='window.attacked=1'>"
 DROP = """([data, name]) => {
   const bytes = Uint8Array.from(atob(data), letter => letter.charCodeAt(0));
   const transfer = new DataTransfer();
@@ -38,6 +39,8 @@ def site(made, tmp_path_factory):
     shutil.copy(root / "0" / "000.jpg", root / "copy.jpg")
     write(root / "mirror.jpg", scene(5)[:, ::-1])
     (root / "bad.jpg").write_bytes(b"bad")
+    (root / f"{HOSTILE}bad.jpg").write_bytes(b"bad")
+    shutil.copy(root / "1" / "001.jpg", root / f"{HOSTILE}.jpg")
     with serving(root, update_first=True) as served:
         served.wait()
         served.root = root
@@ -73,6 +76,16 @@ def visit(chromium, site):
     for context in contexts:
         context.close()
     assert errors == []
+
+
+def test_names_with_html_are_letters(visit):
+    page = visit()
+    page.get_by_title(f"{HOSTILE}.jpg").first.click()
+    assert page.inner_text("#large-name") == f"{HOSTILE}.jpg"
+    page.keyboard.press("Escape")
+    assert HOSTILE in page.text_content("#problems")
+    assert page.evaluate("[...document.images].filter(it => it.getAttribute('src') === 'x').length") == 0
+    assert page.evaluate("window.attacked") is None
 
 
 def jpeg(image):

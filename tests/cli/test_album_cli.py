@@ -22,6 +22,19 @@ def root(projbank, made, tmp_path):
     return tmp_path / "photos"
 
 
+def test_names_with_markup_and_terminal_codes(projbank, root):
+    """Markup is a name; a name with terminal codes is not taken in, and told with its codes written out."""
+    photo = root / "0" / "000.jpg"
+    shutil.copy(photo, root / "[red]<b>[bold]:smile:.jpg")
+    shutil.copy(photo, root / "a\x1b[31m.jpg")
+    code, out, _ = projbank("album", root, "-j", 1)
+    assert code == 0
+    assert "\x1b" not in out
+    assert r"a\x1b[31m.jpg: has a name with control characters" in out
+    assert "[red]<b>[bold]:smile:.jpg" in projbank("find", root, photo, "-k", 2)[1]
+    assert "[red]<b>[bold]:smile:.jpg" in projbank("duplicates", root)[1]
+
+
 def test_two_commands_from_photos_to_an_answer(projbank, tmp_path):
     root = folder_of(tmp_path / "photos", 12)
     (root / "bad.jpg").write_bytes(b"bad")

@@ -136,7 +136,8 @@ def test_a_filter_is_exact_with_and_without_an_index(open_store, named, index):
 
 def test_texts_and_payload_are_kept(open_store):
     codes = random_codes(40, 3)
-    names, payload = [f"ü{i}\t'\"\\" for i in range(40)], [{"title": f"t{i}", "n": [i, None]} for i in range(40)]
+    names = [f"ü{i}\t'\"\\') OR 1=1; DROP TABLE codes; --" for i in range(40)]
+    payload = [{"title": f"'); DROP TABLE codes; -- {i}", "n": [i, None]} for i in range(40)]
     with open_store() as store:
         store.create(24).add(codes[:30], names[:30], payload[:30], batch_rows=8)
     with open_store() as store:

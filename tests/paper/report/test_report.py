@@ -191,6 +191,17 @@ def test_failures_are_in_the_report(folder, tmp_path):
     assert "MemoryError: &lt;too&gt; much" in page
 
 
+def test_names_with_html_are_letters(folder, tmp_path):
+    """In the page, and in the plots that stand in it."""
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    sets = json.loads((copy / "sets.json").read_text())
+    sets["digits"]["title"] = "<img src=x onerror=alert(1)>\"'&"
+    (copy / "sets.json").write_text(json.dumps(sets))
+    page = write_report(copy).read_text()
+    assert "<img src=x" not in page
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page
+
+
 def test_a_set_where_all_failed_has_a_report(folder, tmp_path):
     def change(cells):
         for cell in cells:
