@@ -8,6 +8,7 @@ import pytest
 
 from projbank import HammingIndex, ProjectionBank, load
 from projbank.models.file import ModelFileError
+from projbank.rows.files import open_vectors
 from projbank.search import IndexFileError
 from projbank.search.file import write_index
 from projbank.tensorfile import read_tensors, write_tensors
@@ -93,3 +94,47 @@ def bank():
 def test_codes_go_into_arrays_that_fit_only(bank, out, error):
     with pytest.raises(error, match="'out' array must be"):
         bank.write(np.zeros((30, 32), np.float32), out)
+
+
+@pytest.mark.parametrize("form", ["zarr", "HDF5"])
+def test_shapes_that_lie_do_not_run_for_ever(tmp_path, form):
+    """Chunks that are missing count as zeros: a small file may claim any number of them."""
+    shape = (2**32, 30)
+    if form == "zarr":
+        zarr = pytest.importorskip("zarr")
+        zarr.create_array(tmp_path / "x", shape=shape, chunks=(20, 30), dtype="f4")[:20] = 1
+    else:
+        with pytest.importorskip("h5py").File(tmp_path / "x", "w") as file:
+            file.create_dataset("X", shape, "f4", chunks=(20, 30))[:20] = 1
+    with pytest.raises(ValueError, match="would grow from"):
+        open_vectors(tmp_path / "x")
+
+
+def test_a_heap_without_end_is_told(tmp_path):
+    """HDF5's library would look for the end of its texts for ever."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("X", data=np.ones((4, 8), np.float32)).attrs["text"] = "a text of any length"
+    content = bytearray((tmp_path / "x.h5").read_bytes())
+    heap = content.index(b"GCOL") + 16
+    content[heap : heap + 16] = bytes(16)
+    (tmp_path / "x.h5").write_bytes(content)
+    with pytest.raises(ValueError, match=r"damaged HDF5 file \(a heap without end\)"):
+        open_vectors(tmp_path / "x.h5")
+
+
+def test_a_chunk_that_lies_to_blosc_is_told(tmp_path):
+    """Blosc would read beyond its end."""
+    ad, scipy = pytest.importorskip("anndata"), pytest.importorskip("scipy.sparse")
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(tmp_path / "x", mode="w", zarr_format=2)
+    ad.io.write_elem(group, "X", scipy.csr_matrix(np.eye(40, 30, dtype=np.float32)))
+    chunks = [path for path in (tmp_path / "x" / "X").rglob("0") if path.read_bytes()[:1] == b"\2"]
+    assert chunks
+    assert open_vectors(tmp_path / "x").shape == (40, 30)
+    for path in chunks:
+        content = path.read_bytes()
+        path.write_bytes(content[:12] + b"\xff\xff\xff\x7f" + content[16:])
+        with pytest.raises(ValueError, match="damaged"):
+            open_vectors(tmp_path / "x").block(0, 40)
+        path.write_bytes(content)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from projbank.integrity import identity, told
+from projbank.rows.archives import LARGE, MOST_PACKED
 from projbank.rows.chunked import ChunkedRows, chunk_edges
 from projbank.rows.source import ALL, Floats, RowSource, as_floats, as_rows
 from projbank.rows.sparse import sparse_rows
@@ -147,6 +148,12 @@ def open_matrix(root: Any, path: Path, name: str, open_array: Callable[[str], An
         parts = {part: open_array(f"{name}/{part}") for part in PARTS}
         return CompressedRows(item, f"{path}: {name}", parts)
     raise ValueError(f"{path}: {name} is no matrix of numbers, but {item.attrs.get('encoding-type', 'a group')}.")
+
+
+def check_growth(path: Path, name: str, size: int, stored: int) -> None:
+    """Raise where an array would grow beyond all measure: its shape lies, or it is next to nothing but one number."""
+    if size > LARGE and size > MOST_PACKED * stored:
+        raise ValueError(f"{path}: {name!r} would grow from {stored:,} to {size:,} bytes.")
 
 
 def looks_like_counts(rows: RowSource) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from projbank.extras import install
 from projbank.integrity import told
-from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open_matrix, sparse_kind
+from projbank.rows.cells import LARGEST_CHUNK, Place, check_growth, is_cells, open_cells, open_matrix, sparse_kind
 from projbank.rows.chunked import ChunkedRows, check_shape, chunk_edges
 from projbank.rows.source import ALL, BLOCK_BYTES, Floats, RowSource, as_floats
 from projbank.threads import split_rows
@@ -118,8 +118,11 @@ def _checked(path: Path, file: Any, name: str) -> Any:
         dataset = file[name]
         is_outside = bool(dataset.external) or dataset.is_virtual or dataset.file.filename != file.filename
         chunk = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
+        size, stored = math.prod(dataset.shape) * dataset.dtype.itemsize, dataset.id.get_storage_size()
     if is_outside:
         raise ValueError(f"{path}: {name!r} stands in other files, which are not read.")
     if chunk > LARGEST_CHUNK:
         raise ValueError(f"{path}: {name!r} has chunks of {chunk:,} bytes; at most {LARGEST_CHUNK:,} are read.")
+    if len(dataset.shape) == 2:
+        check_growth(path, name, size, stored)
     return dataset

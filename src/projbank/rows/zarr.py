@@ -10,7 +10,8 @@ from typing import Any
 
 from projbank.extras import install
 from projbank.integrity import DamageError, told
-from projbank.rows.cells import LARGEST_CHUNK, Place, is_cells, open_cells, open_matrix, sparse_kind
+from projbank.rows.archives import LARGE
+from projbank.rows.cells import LARGEST_CHUNK, Place, check_growth, is_cells, open_cells, open_matrix, sparse_kind
 from projbank.rows.chunked import ChunkedRows, check_shape, chunk_edges
 from projbank.rows.source import ALL, Floats, RowSource, as_floats
 
@@ -109,8 +110,12 @@ def open_zarr(
 def _checked(path: Path, array: Any, chunk: int, name: str) -> Any:
     if chunk > LARGEST_CHUNK:
         raise ValueError(f"{path}: {name!r} has chunks of {chunk:,} bytes; at most {LARGEST_CHUNK:,} are read.")
+    folder = array.path
     if any(type(codec).__name__.startswith("Blosc") for codec in array.compressors):
         array = BloscArray(array, path)
     if len(array.shape) != 2:
         return array
+    if math.prod(array.shape) * array.dtype.itemsize > LARGE:
+        stored = sum(file.stat().st_size for file in (path / folder).rglob("*") if file.is_file())
+        check_growth(path, name, math.prod(array.shape) * array.dtype.itemsize, stored)
     return ZarrRows(array)
