@@ -10,7 +10,7 @@ Hamming search compares bits with bits, asymmetric search floats of the query wi
 Lengths are D/64, D/16 and D/8 unless given. ITQ, PCA+PQ and OPQ start from the same principal components, at most
 1,024, the latter two from 4 for a byte. RaBitQ's two floats per code count as bytes. A peer that would take many
 minutes is cut short or left out: ITQ has 50 rounds up to 512 bits, 10 above, and is left out above 1,024; PQ has 10
-rounds of k-means; OPQ is left out above 64 bytes.
+rounds of k-means, OPQ 20 of turning; OPQ is left out above 64 bytes.
 Results of several runs are collected in one file.
 """
 
@@ -33,6 +33,7 @@ from projbank.bits import pack
 from projbank.evaluate.data import draw_split
 from projbank.evaluate.results import stamp
 from projbank.learn.components import streamed_components
+from projbank.learn.memo import Memo
 from projbank.learn.rotation import learn_rotation
 from projbank.methods import METHODS
 from projbank.metrics import neighbor_recall
@@ -41,8 +42,9 @@ from projbank.rows.source import as_rows
 
 MOST_QUERIES, NEAREST, SHOWN = 1000, 10, 100
 FEW_BITS, MOST_BITS = 512, 1024
-"""ITQ: bits up to which it has all its rounds, and up to which it is measured; and components at most."""
-PQ_ROUNDS = 10
+"""ITQ: bits up to which it has all its rounds, and up to which it is measured."""
+MOST_COMPONENTS = 1024
+PQ_ROUNDS, OPQ_ROUNDS = 10, 20
 MOST_BYTES = 64
 """OPQ is measured up to so many."""
 PER_BYTE = 4
@@ -53,12 +55,10 @@ Ids = NDArray[np.int64]
 
 
 class Task(NamedTuple):
-    """Rows to be found by queries, coordinates of both by principal components, and true neighbours."""
+    """Rows to be found by queries, and true neighbours."""
 
     gallery: Floats
     queries: Floats
-    coordinates: Floats
-    asked: Floats
     true: Ids
 
 
@@ -84,30 +84,40 @@ def lsh(task: Task, n_bits: int) -> Found:
 
 
 def itq(task: Task, n_bits: int) -> Found:
-    k = min(n_bits, task.coordinates.shape[1])
-    leading, rounds = np.ascontiguousarray(task.coordinates[:, :k]), 50 if n_bits <= FEW_BITS else 10
-    rotation, _ = learn_rotation(leading, n_bits, rounds, np.random.default_rng(0))
-    return bits_found(pack(leading @ rotation > 0), task.asked[:, :k] @ rotation)
+    coordinates, asked = leading(task, n_bits)
+    rounds = 50 if n_bits <= FEW_BITS else 10
+    rotation, _ = learn_rotation(coordinates, n_bits, rounds, np.random.default_rng(0))
+    return bits_found(pack(coordinates @ rotation > 0), asked @ rotation)
 
 
 def pq(task: Task, n_bits: int) -> Found:
-    return adc_found(METHODS["pq"](8 * -(-n_bits // 8), max_iter=PQ_ROUNDS), task.gallery, task.queries)
+    return pq_found(task.gallery, task.queries, -(-n_bits // 8))
 
 
 def pca_pq(task: Task, n_bits: int) -> Found:
     n_bytes = -(-n_bits // 8)
-    k = min(PER_BYTE * n_bytes, task.coordinates.shape[1])
-    return adc_found(METHODS["pq"](8 * n_bytes, max_iter=PQ_ROUNDS), task.coordinates[:, :k], task.asked[:, :k])
+    return pq_found(*leading(task, PER_BYTE * n_bytes), n_bytes)
 
 
 def opq(task: Task, n_bits: int) -> Found:
     n_bytes = -(-n_bits // 8)
-    k = min(PER_BYTE * n_bytes, task.coordinates.shape[1])
-    parts = [np.ascontiguousarray(part[:, :k]) for part in (task.coordinates, task.asked)]
-    turn = faiss.OPQMatrix(k, n_bytes)
-    turn.niter = 20
+    parts = leading(task, PER_BYTE * n_bytes)
+    turn = faiss.OPQMatrix(parts[0].shape[1], n_bytes)
+    turn.niter = OPQ_ROUNDS
     turn.train(parts[0])
-    return adc_found(METHODS["pq"](8 * n_bytes, max_iter=PQ_ROUNDS), *(turn.apply(part) for part in parts))
+    return pq_found(turn.apply(parts[0]), turn.apply(parts[1]), n_bytes)
+
+
+def leading(task: Task, n: int) -> tuple[Floats, Floats]:
+    """Coordinates of gallery and queries by the leading principal components."""
+    found = streamed_components(as_rows(task.gallery), min(MOST_COMPONENTS, *task.gallery.shape), 2)
+    directions = found.directions[:, :n]
+    offsets = found.means.astype(np.float32) @ directions
+    return task.gallery @ directions - offsets, task.queries @ directions - offsets
+
+
+def pq_found(gallery: Floats, queries: Floats, n_bytes: int) -> Found:
+    return adc_found(METHODS["pq"](8 * n_bytes, max_iter=PQ_ROUNDS), gallery, queries)
 
 
 def rabitq(task: Task, n_bits: int) -> Found:
@@ -131,20 +141,15 @@ METHODS_COMPARED: dict[str, Callable[[Task, int], Found]] = {
 }
 
 
-def make_task(path: Path, with_components: bool) -> Task:
-    """Split the vectors, and find what methods share."""
+def make_task(path: Path) -> Task:
+    """Split the vectors, and find the true neighbours."""
     rows = as_rows(open_vectors(path, None))
     n_rows = rows.shape[0]
     split = draw_split(n_rows, min(MOST_QUERIES, n_rows // 4), 2, 0)
     gallery, queries = rows.read(split.gallery), rows.read(split.queries)
     squares = np.einsum("ij,ij->i", gallery, gallery, dtype=np.float64)
     true = np.argsort(squares - 2 * (queries @ gallery.T), axis=1, kind="stable")[:, :NEAREST]
-    coordinates = asked = np.empty((0, 0), np.float32)
-    if with_components:
-        found = streamed_components(as_rows(gallery), min(MOST_BITS, *gallery.shape), 2)
-        offsets = found.means.astype(np.float32) @ found.directions
-        coordinates, asked = (part @ found.directions - offsets for part in (gallery, queries))
-    return Task(gallery, queries, coordinates, asked, true)
+    return Task(gallery, queries, true)
 
 
 def is_measured(name: str, n_bits: int) -> bool:
@@ -161,20 +166,22 @@ def main() -> None:
     given = parser.parse_args()
     names = given.methods.split(",")
     for path in given.vectors:
-        width = open_vectors(path, None).shape[1]
+        task = make_task(path)
+        memo = Memo(task.gallery)
+        width = task.gallery.shape[1]
         lengths = [int(n) for n in given.bits.split(",")] if given.bits else [width // 64, width // 16, width // 8]
-        task = make_task(path, bool({"ITQ", "PCA+PQ", "OPQ"} & set(names)))
         for n_bits in lengths:
             for name in (name for name in names if is_measured(name, n_bits)):
                 start, cell = time.perf_counter(), {}
-                for kind, ids in METHODS_COMPARED[name](task, n_bits):
-                    cell[kind] = [round(neighbor_recall(ids[:, :k], task.true), 4) for k in (NEAREST, SHOWN)]
+                with memo.use():
+                    for kind, ids in METHODS_COMPARED[name](task, n_bits):
+                        cell[kind] = [round(neighbor_recall(ids[:, :k], task.true), 4) for k in (NEAREST, SHOWN)]
                 print(path.stem, n_bits, name, cell, f"{time.perf_counter() - start:.0f} s", flush=True)
                 whole = json.loads(given.output.read_text()) if given.output.exists() else {"sets": {}}
-                one = whole["sets"].setdefault(path.stem, {"dimensions": width, "gallery": len(task.gallery)})
-                one["queries"] = len(task.queries)
+                sizes = {"dimensions": width, "gallery": len(task.gallery), "queries": len(task.queries)}
+                one = whole["sets"].setdefault(path.stem, sizes)
                 one.setdefault("recall of 10 among the first 10 and 100", {}).setdefault(str(n_bits), {})[name] = cell
-                given.output.write_text(json.dumps(stamp() | whole, indent=1) + "\n")
+                given.output.write_text(json.dumps(whole | stamp(), indent=1) + "\n")
 
 
 if __name__ == "__main__":

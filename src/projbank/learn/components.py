@@ -8,6 +8,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from projbank.learn.run import remembered
 from projbank.learn.target import product
 from projbank.rows.source import RowSource, check_finite
 from projbank.threads import run_each, split_rows
@@ -30,6 +31,7 @@ class Components(NamedTuple):
     variances: NDArray[np.float64]
 
 
+@remembered
 def streamed_components(rows: RowSource, rank: int, n_threads: int = 1) -> Components:
     """Return the leading principal components of rows that are read once, in order.
 
