@@ -31,7 +31,7 @@ from projbank.learn.memo import Memo
 from projbank.methods import METHODS
 from projbank.metrics import neighbor_recall
 from projbank.rows.source import as_rows
-from projbank.text import FixedDimensionalEncoding, rerank
+from projbank.text import FixedDimensionalEncoding
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 from text import by_product, ndcg, read_scifact, tokens  # type: ignore[import-not-found]
@@ -79,9 +79,10 @@ def whole_maxsim(folder: Path, queries: Any, documents: Any) -> Floats:
     path, shape = folder / "maxsim.npy", (len(queries[1]) - 1, len(documents[1]) - 1)
     if path.exists() and np.load(path, mmap_mode="r").shape == shape:
         return np.asarray(np.load(path))
-    scores, ids = rerank(np.tile(np.arange(shape[1]), (shape[0], 1)), queries, documents)
-    whole = np.empty(shape, np.float32)
-    np.put_along_axis(whole, ids, scores, axis=1)
+    asked, whole = np.asarray(queries[0], np.float32), np.empty(shape, np.float32)
+    for i, (start, stop) in enumerate(pairwise(documents[1])):
+        nearest = (asked @ documents[0][start:stop].astype(np.float32).T).max(axis=1)
+        whole[:, i] = np.add.reduceat(nearest, queries[1][:-1])
     np.save(path, whole)
     return whole
 
