@@ -81,7 +81,7 @@ def test_thresholds_of_queries_tell_lengths_where_bits_do():
 def test_edges_are_longer_for_bits_of_shorter_codes():
     edges = box_edges(500)
     assert np.mean(edges**2) == pytest.approx(1, abs=1e-5)
-    np.testing.assert_allclose(edges[[64, 128, 256]] / edges[0], (64 / np.array([128, 256, 500])) ** 0.25, rtol=1e-5)
+    np.testing.assert_allclose(edges[[64, 128, 256]] / edges[0], (64 / np.array([128, 256, 500])) ** 0.125, rtol=1e-5)
     assert (np.diff(edges) <= 0).all()
     np.testing.assert_array_equal(box_edges(64), np.ones(64, np.float32))
 

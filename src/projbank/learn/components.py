@@ -15,8 +15,8 @@ from projbank.threads import run_each, split_rows
 
 _COLUMNS = 4096
 """Columns that a thread multiplies at a time; sums over columns do not depend on the number of threads."""
-_SPARE = 4
-"""Components that are kept on the way, in times those that are wanted: weak ones are told better so."""
+_SPARE, _MOST = 4, 1024
+"""Directions kept on the way, in times those that are wanted, up to so many: so the last ones are told well, too."""
 _TOLERANCE = 1e-6
 """Share of the largest variance below which a direction is rounding error of float32."""
 
@@ -35,13 +35,15 @@ class Components(NamedTuple):
 def streamed_components(rows: RowSource, rank: int, n_threads: int = 1) -> Components:
     """Return the leading principal components of rows that are read once, in order.
 
-    What was seen is summed up by at most `rank` scaled directions. A block of new rows joins them, the leading
+    What was seen is summed up by scaled directions, `rank` or some more. A block of new rows joins them, the leading
     directions of both are taken, and so on (Ross, Lim, Lin and Yang, IJCV 2008). Exact where all rows fit into the
-    first block; else directions that come late or are weak are told a little less well. Memory: 3 `rank` x D numbers.
+    first block; else directions that come late or are weak are told a little less well. Memory: 3 x D numbers for each
+    direction that is kept.
     """
     n_rows, n_features = rows.shape
-    step = max(8, min(n_rows, 2 * rank))
-    stack = np.empty((min(n_rows, rank) + step + 1, n_features), np.float32)
+    most = max(rank, min(_SPARE * rank, _MOST))
+    step = max(8, min(n_rows, 2 * most))
+    stack = np.empty((min(n_rows, most) + step + 1, n_features), np.float32)
     means, kept = np.zeros(n_features), 0
     variances = np.empty(0)
     for start, stop in split_rows(n_rows, step):
@@ -56,21 +58,22 @@ def streamed_components(rows: RowSource, rank: int, n_threads: int = 1) -> Compo
         gram = _gram(used, n_threads)
         if not np.isfinite(gram).all():
             raise ValueError(f"X is too large: rows {start} to {stop - 1} have squares that do not fit into float32.")
-        kept = min(rank, len(used))
+        kept = min(most, len(used))
         values, vectors = scipy.linalg.eigh(gram, subset_by_index=(len(used) - kept, len(used) - 1))
         variances = np.maximum(values[::-1], 0) / stop
         _mix(used, np.ascontiguousarray(vectors[:, ::-1].T, np.float32), n_threads)
-    lengths = np.sqrt(np.einsum("ij,ij->i", stack[:kept], stack[:kept], dtype=np.float64))
+    stack, variances = stack[: min(kept, rank)], variances[:rank]
+    lengths = np.sqrt(np.einsum("ij,ij->i", stack, stack, dtype=np.float64))
     real = lengths**2 > _TOLERANCE * lengths.max(initial=0) ** 2
     real[0] = True
-    directions = stack[:kept][real] / np.maximum(lengths[real], 1e-30).astype(np.float32)[:, None]
+    directions = stack[real] / np.maximum(lengths[real], 1e-30).astype(np.float32)[:, None]
     return Components(means, np.ascontiguousarray(directions.T), variances[real])
 
 
 def leading_values(rows: RowSource, n_components: int, n_threads: int = 1) -> Floats:
     """Values of every row in the leading principal components, (n, k)."""
-    found = streamed_components(rows, _SPARE * n_components, n_threads)
-    directions = np.ascontiguousarray(found.directions[:, :n_components])
+    found = streamed_components(rows, n_components, n_threads)
+    directions = found.directions
     values = np.empty((rows.shape[0], directions.shape[1]), np.float32)
     for start, block in rows.blocks():
         centred = np.subtract(block, found.means, dtype=np.float32)

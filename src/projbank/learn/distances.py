@@ -35,7 +35,7 @@ TRAIN_SIZE = 20_000
 """Rows to learn from, at most, unless told otherwise."""
 _ALL, _FIRST = 1024, 512
 """Codes up to so many bits are learnt whole; of longer ones so many bits."""
-_SHORTEST, _SLOPE = 64, 0.25
+_SHORTEST, _SLOPE = 64, 0.125
 """An edge is (n_bits / b) ** slope, for the bits of the shortest of the codes of 64, 128, ... bits that has them."""
 _ROUNDS = 20
 _TURNED = 8192
