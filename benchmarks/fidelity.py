@@ -33,8 +33,8 @@ from projbank.bits import pack
 from projbank.evaluate.data import draw_split
 from projbank.evaluate.results import stamp
 from projbank.learn.components import streamed_components
-from projbank.learn.memo import Memo
 from projbank.learn.rotation import learn_rotation
+from projbank.learn.run import Memo
 from projbank.methods import METHODS
 from projbank.metrics import neighbor_recall
 from projbank.rows.files import open_vectors

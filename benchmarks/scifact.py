@@ -27,7 +27,7 @@ from benchmarks.fidelity import PER_BYTE, PQ_ROUNDS
 from projbank import HammingIndex, ProjectionBank
 from projbank.bits import pack
 from projbank.learn.components import streamed_components
-from projbank.learn.memo import Memo
+from projbank.learn.run import Memo
 from projbank.methods import METHODS
 from projbank.metrics import neighbor_recall
 from projbank.rows.source import as_rows
