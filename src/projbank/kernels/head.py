@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import llvmlite.binding
 import numpy as np
+from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from projbank.kernels.jit import kernel
-from projbank.kernels.simd import F32, I64, V8, fma, load, pointer, spread
+from projbank.kernels.simd import F32, I64, fma, load, spread, store
 
 WIDTH = 16
 """Columns of a panel."""
-_ROWS = 6
-"""Rows of a tile: 12 sums of 8 numbers stay in registers."""
+_WIDE = ir.VectorType(F32, WIDTH)
+_ROWS = 12 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 6
+"""Rows of a tile, whose sums stay in registers: a panel's 16 columns are one register with AVX-512, else two."""
 _DEPTH = 512
 """Rows of a panel that are used in one go: 32 KiB, which the first cache holds."""
 
@@ -44,22 +47,15 @@ def _tile(n_rows: int) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             x, x_step, panel, depth, out, out_step = args
             rows = [builder.add(x, builder.mul(x_step, I64(i))) for i in range(n_rows)]
-            places = [
-                pointer(builder, builder.add(builder.add(out, builder.mul(out_step, I64(i))), I64(32 * half)), V8)
-                for i in range(n_rows)
-                for half in (0, 1)
-            ]
-            sums = [cgutils.alloca_once_value(builder, builder.load(place, align=4)) for place in places]
+            places = [builder.add(out, builder.mul(out_step, I64(i))) for i in range(n_rows)]
+            sums = [cgutils.alloca_once_value(builder, load(builder, place, _WIDE)) for place in places]
             with cgutils.for_range(builder, depth) as loop:
-                line = builder.add(panel, builder.shl(loop.index, I64(6)))
-                halves = [load(builder, line, V8, 32 * half) for half in (0, 1)]
-                for i, row in enumerate(rows):
-                    number = spread(builder, load(builder, builder.add(row, builder.shl(loop.index, I64(2))), F32))
-                    for half in (0, 1):
-                        place = sums[2 * i + half]
-                        builder.store(fma(builder, number, halves[half], builder.load(place)), place)
+                line = load(builder, builder.add(panel, builder.shl(loop.index, I64(6))), _WIDE)
+                for row, total in zip(rows, sums, strict=True):
+                    number = load(builder, builder.add(row, builder.shl(loop.index, I64(2))), F32)
+                    builder.store(fma(builder, spread(builder, number, WIDTH), line, builder.load(total)), total)
             for place, total in zip(places, sums, strict=True):
-                builder.store(builder.load(total), place, align=4)
+                store(builder, builder.load(total), place)
             return context.get_dummy_value()
 
         return types.void(*(types.intp,) * 6), generate

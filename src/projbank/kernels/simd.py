@@ -34,10 +34,10 @@ def shuffle(builder: Any, a: Any, b: Any, order: list[int]) -> Any:
     return builder.shuffle_vector(a, b, ir.Constant(V8I, order))
 
 
-def spread(builder: Any, number: Any) -> Any:
-    """Eight copies of a number."""
-    first = builder.insert_element(ir.Constant(V8, ir.Undefined), number, I32(0))
-    return shuffle(builder, first, first, [0] * 8)
+def spread(builder: Any, number: Any, n: int = 8) -> Any:
+    """Copies of a number, `n` of them."""
+    first = builder.insert_element(ir.Constant(ir.VectorType(F32, n), ir.Undefined), number, I32(0))
+    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(I32, n), [0] * n))
 
 
 def constant(value: float) -> Any:
@@ -47,8 +47,8 @@ def constant(value: float) -> Any:
 
 def fma(builder: Any, a: Any, b: Any, c: Any) -> Any:
     """Give a * b + c, rounded once: the same on every machine."""
-    kind = ir.FunctionType(V8, [V8] * 3)
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.fma.v8f32"), [a, b, c])
+    kind, name = ir.FunctionType(a.type, [a.type] * 3), f"llvm.fma.v{a.type.count}f32"
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [a, b, c])
 
 
 def transpose8(builder: Any, rows: list[Any]) -> list[Any]:
