@@ -3,7 +3,8 @@
     python -m benchmarks.mixed --vectors vlad.npy --labels vlad.labels.npy --methods original mixed joint itq
     python -m benchmarks.mixed --vectors vlad.npy --labels vlad.labels.npy --set n_neighbors=100 --seeds 100
 
-Lengths are numbers of bits, or D/64 and the like. What stands in the result file already is not measured again.
+Lengths are numbers of bits, or D/64 and the like. What stands in the result file already, of the same vectors by their
+fingerprint, is not measured again.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def main() -> None:
             for text in options.bits if method != "original" else ["D/1"]:
                 n_bits = n_features // int(text[2:]) if text.startswith("D/") else int(text)
                 about = {"method": method, "bits": n_bits, "seed": seed, "train": sizes[1], "queries": sizes[0]}
-                about |= {"params": params} if params else {}
+                about |= {"fingerprint": data.identity["fingerprint"]} | ({"params": params} if params else {})
                 if any(about.items() <= row.items() and (params or "params" not in row) for row in rows):
                     continue
                 if method == "original":
