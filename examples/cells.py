@@ -31,7 +31,9 @@ def main(words=None):
     sc.tl.umap(adata)
     if args.picture:
         colors = ["leiden"] + [args.color] * (args.color is not None)
-        sc.pl.umap(adata, color=colors, show=False, return_fig=True).savefig(args.picture, bbox_inches="tight", dpi=120)
+        style = {"legend_loc": "on data", "legend_fontsize": 7, "legend_fontoutline": 1}
+        figure = sc.pl.umap(adata, color=colors, show=False, return_fig=True, **style)
+        figure.savefig(args.picture, bbox_inches="tight", dpi=90)
     adata.obsm["X_projbank"] = finder.bank_.transform(adata.X)
     adata.write_h5ad(args.out)
     finder.bank_.save(f"{args.out}.bank.safetensors")

@@ -194,7 +194,7 @@ def cluster(address: str) -> Iterator[Any]:
         if not count.isdigit() or int(count) < 1:
             raise ValueError(f"--cluster must be local:N or the address of a scheduler. Got {address!r} instead.")
         with (
-            local_cluster(int(count), threads_per_worker=1, processes=True, dashboard_address=None) as local,
+            local_cluster(int(count), threads_per_worker=1, processes=True, dashboard_address=":0") as local,
             client_of(local) as client,
         ):
             yield client
