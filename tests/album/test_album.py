@@ -66,7 +66,7 @@ def test_numbers_of_results_and_least_similarity(album):
     content = every[0].content
     assert [hit.content for hit in album.like(content, k=5)] != []
     assert content not in [hit.content for hit in album.like(content, k=100)]
-    with pytest.raises(KeyError):
+    with pytest.raises(FileNotFoundError, match="photo 1000000 is not in the album"):
         album.like(10**6)
     with pytest.raises(ValueError, match="'k' parameter"):
         album.find(query, k=0)

@@ -39,6 +39,11 @@ class Hit:
     """Number of its content; copies have the same."""
 
 
+def gone(content: int) -> FileNotFoundError:
+    """Return what to raise where no file of an album has a content."""
+    return FileNotFoundError(f"photo {content} is not in the album, or has changed since its last update.")
+
+
 class Album:
     """A folder of photos that can be searched by a picture.
 
@@ -162,7 +167,7 @@ class Album:
             codes, _ = self._current(coder=False)
             row = int(np.searchsorted(codes.ids, content))
             if row == len(codes.ids) or codes.ids[row] != content:
-                raise KeyError(content)
+                raise gone(content)
             bits = np.unpackbits(codes.index.codes[row], bitorder="little")[: codes.model.n_bits]
             return self._hits(
                 codes, (2 * bits.astype(np.float32) - 1)[None], k, min_similarity, {content}, include_self

@@ -197,5 +197,5 @@ class _PointCache:
         try:
             data = photo_bytes(self._album, number, self._contents[number].hash)
             return points_of(read_photo(data, "photo", SIDE, colour=False).image)
-        except (KeyError, OSError, MediaError):  # changed meanwhile
+        except (OSError, MediaError):  # changed meanwhile
             return None

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from projbank.album.album import Album, Hit
+from projbank.album.album import Album, Hit, gone
 from projbank.album.duplicates import find_duplicates
 from projbank.album.guard import Guard, limited_body
 from projbank.album.store import AlbumError
@@ -183,7 +183,7 @@ class Site:
             with self.album.busy:
                 known, files = self.album.store.content(content), self.album.store.files_of(content)
             if known is None or not files:
-                raise KeyError(content)
+                raise gone(content)
             data = photo_bytes(self.album, content, known.hash)
             kind = SHOWN_AS_THEY_ARE.get(PurePosixPath(files[0].path).suffix.lower())
             return (small(data, LARGE), "image/jpeg") if kind is None else (data, kind)
@@ -231,7 +231,7 @@ async def _found(work: Any) -> Any:
     """Do something in a thread; what the album does not have is 404."""
     try:
         return await anyio.to_thread.run_sync(work)
-    except (KeyError, OverflowError):
+    except (FileNotFoundError, OverflowError):
         raise HTTPException(404, "this photo is not in the album, or has changed since its last update") from None
     except (MediaError, AlbumError) as error:
         raise HTTPException(422, str(error)) from error

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.album.album import Album, Hit
+from projbank.album.album import Album, Hit, gone
 from projbank.album.describe import digest, read_file
 from projbank.album.update import THUMBNAILS
 from projbank.features.media import MediaError, read_photo
@@ -23,11 +23,11 @@ LETTERS = 30
 
 
 def thumbnail(album: Album, content: int) -> bytes:
-    """JPEG of a content, its longer side at most 320 pixels; KeyError where no file has it any more."""
+    """JPEG of a content, its longer side at most 320 pixels; FileNotFoundError where no file has it any more."""
     with album.busy:
         known = album.store.content(content)
     if known is None:
-        raise KeyError(content)
+        raise gone(content)
     key = known.hash.hex()
     path = album.folder / THUMBNAILS / key[:2] / f"{key}.jpg"
     if path.is_file():
@@ -41,7 +41,7 @@ def thumbnail(album: Album, content: int) -> bytes:
 
 
 def photo_bytes(album: Album, content: int, key: bytes) -> bytes:
-    """Bytes of a photo of the album, from whichever file still has them; KeyError where none has."""
+    """Bytes of a photo of the album, from whichever file still has them; FileNotFoundError where none has."""
     root = Path(album.root).resolve()
     for file in album.current_files(content):
         path = (root / file.path).resolve()
@@ -53,7 +53,7 @@ def photo_bytes(album: Album, content: int, key: bytes) -> bytes:
             continue
         if digest(data) == key:
             return data
-    raise KeyError(content)
+    raise gone(content)
 
 
 def small(data: bytes, side: int, name: str = "photo") -> bytes:
