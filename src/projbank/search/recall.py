@@ -15,7 +15,7 @@ SAMPLE = 1000
 """Codes that play the queries, at most a tenth of all."""
 SIZES = (1, 10, 100, 1000)
 """Numbers of neighbours for which the reach is measured; a search uses that of the next larger one."""
-SPENT, FOR_WORDS = 0.75, 0.25
+SPENT, FOR_WORDS = 0.5, 0.25
 """Part of the permitted loss that is used; and the part of that for codes given up early, the rest being for lists that
 are not visited."""
 WIDER = 1.1
