@@ -40,7 +40,7 @@ def site(made, tmp_path_factory):
     write(root / "mirror.jpg", scene(5)[:, ::-1])
     (root / "bad.jpg").write_bytes(b"bad")
     (root / f"{HOSTILE}bad.jpg").write_bytes(b"bad")
-    shutil.copy(root / "1" / "001.jpg", root / f"{HOSTILE}.jpg")
+    write(root / f"{HOSTILE}.jpg", scene(50))
     with serving(root, update_first=True) as served:
         served.wait()
         served.root = root
@@ -106,9 +106,9 @@ def wait_for_results(page):
 
 def test_all_photos_are_shown_and_what_is_missing_is_said(visit):
     page = visit()
-    page.wait_for_function("() => document.querySelectorAll('#photos .photo').length === 32")
-    assert "32 photos (dense SIFT" in page.inner_text("#said")
-    assert page.inner_text("#problems summary") == "1 file not in the album"
+    page.wait_for_function("() => document.querySelectorAll('#photos .photo').length === 33")
+    assert "33 photos (dense SIFT" in page.inner_text("#said")
+    assert page.inner_text("#problems summary") == "2 files not in the album"
     page.click("#problems summary")
     assert "bad.jpg: can't be decoded" in page.inner_text("#problems ul")
     page.wait_for_function("() => [...document.images].filter(i => i.closest('.photo')).every(i => i.naturalWidth > 0)")

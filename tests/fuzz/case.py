@@ -18,7 +18,7 @@ class Format:
     name: str
     content: bytes
     use: Callable[[Path], Any]
-    checked: bool
+    checked: bool | Callable[[Path], bool]
     change: Callable[[bytes, np.random.Generator], bytes] = mutate
     suffix: str = ""
     reserves: bool = False

@@ -21,7 +21,7 @@ from projbank.features.extractor import build_extractor
 from projbank.features.media import MediaError, read_photo
 from projbank.features.readers import open_source
 from projbank.features.update import Previous
-from projbank.npyfile import add_note, open_npy
+from projbank.npyfile import add_note, open_npy, read_note
 from projbank.rows.files import open_vectors
 from projbank.stores import FaissStore
 from projbank.tensorfile import read_tensors, write_tensors
@@ -173,6 +173,10 @@ def _stores(folder, codes, queries):
         yield Format(f"store: {name}", content, use(name), checked=True)
 
 
+def _has_note(path):
+    return read_note(path) is not None
+
+
 def _arrays(folder):
     def codes(path):
         with open(path, "wb") as file:
@@ -187,8 +191,8 @@ def _arrays(folder):
         key = {"dataset": "a", "method": "lsh", "n_bits": 8, "seed": 0, "params": {}, "protocol": {"queries": 3}}
         ResultFile(path).put({**key, "precision": {"10": 0.5}})
 
-    # damage that leaves a note no note leaves an array without one: the numbers are right, or there is an error
-    yield Format("codes", _saved(folder, codes), lambda path: use(path)[0], checked=True, suffix=".npy")
+    # where damage leaves a note no note, the numbers are right, or there is an error; cut off whole, it leaves an array
+    yield Format("codes", _saved(folder, codes), lambda path: use(path)[0], checked=_has_note, suffix=".npy")
     yield Format("results", _saved(folder, results), read_results, checked=False, suffix=".json")
 
 
@@ -229,7 +233,7 @@ def _vectors(folder):
 
     plain = io.BytesIO()
     np.save(plain, dense)
-    yield Format("vectors", _saved(folder, noted), use, checked=True, suffix=".npy")
+    yield Format("vectors", _saved(folder, noted), use, checked=_has_note, suffix=".npy")
     yield Format("plain .npy", plain.getvalue(), use, checked=False, suffix=".npy")
     yield Format(".npz", archive(X=dense), use, checked=True, suffix=".npz")
     yield Format("sparse .npz", saved_sparse(), use, checked=True, suffix=".npz")

@@ -274,6 +274,13 @@ def test_neighbours_among_components_see_through_noise():
     assert precision(n_components=10) > 1.5 * precision()
 
 
+def test_noisy_cosines_stay_out_of_the_target(capsys):
+    X = np.random.default_rng(0).standard_normal((300, 400), np.float32)
+    for n_components, told in (("all", True), (10, False)):
+        ProjectionBank(16, n_sums=128, max_iter=1, n_components=n_components, verbose=1).fit(X)
+        assert ("is cosines" in "".join(capsys.readouterr())) == told
+
+
 @pytest.mark.parametrize("value", [0, "auto", 1.5])
 def test_a_wrong_number_of_components_is_told(value):
     with pytest.raises(ValueError, match="'n_components' parameter"):

@@ -117,7 +117,7 @@ class MixedLearner(Learner):
         n_learnt = min(n_bits, _BITS)
         components = start.inner if start and run.keep else principal_components(sums, rank, rng, run.n_threads)
         near = self._neighbors(rows, sums, components, run)
-        share = cosine_share(near)
+        share = cosine_share(near) if isinstance(self.n_components, str) else 0.0  # cosines are what is too noisy there
         few = product(sums, components, run.n_threads)
         directions = centered_rows(few, few.mean(axis=0), True)[0] if share else None
         if share:
