@@ -51,10 +51,17 @@ def open_codes(path: str | os.PathLike[str]) -> StoredCodes:
 def _of_faiss(path: Path) -> StoredCodes:
     import faiss
 
+    limited = hasattr(faiss, "set_deserialization_vector_byte_limit")
+    if limited:  # no list in a file is longer than the file
+        before = faiss.get_deserialization_vector_byte_limit()
+        faiss.set_deserialization_vector_byte_limit(path.stat().st_size)
     try:
         index: Any = faiss.read_index_binary(str(path))
     except RuntimeError as error:
         raise ValueError(f"{path}: damaged index of FAISS ({' '.join(str(error).split())[:200]}).") from error
+    finally:
+        if limited:
+            faiss.set_deserialization_vector_byte_limit(before)
     return StoredCodes(*faiss_codes(index), None, None)
 
 
