@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -44,6 +47,20 @@ def best_seconds(runs: dict[str, Callable[[], object]], turns: int = 7) -> dict[
         run()  # compile, fill caches
     times = [{name: seconds(run) for name, run in runs.items()} for _ in range(turns)]
     return {name: min(turn[name] for turn in times) for name in runs}
+
+
+def run(*words: object) -> dict[str, float]:
+    """Seconds, core seconds of all its processes, and peak memory of the largest one, of a command of projbank."""
+    started = time.perf_counter()
+    child = subprocess.Popen([sys.executable, "-m", "projbank", *map(str, words)], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    if status:
+        raise RuntimeError(f"projbank {words[0]} has failed.")
+    return {
+        "seconds": round(time.perf_counter() - started, 1),
+        "core seconds": round(usage.ru_utime + usage.ru_stime, 1),
+        "peak MB": round(usage.ru_maxrss / 1024, 1),
+    }
 
 
 def result_path(name: str) -> Path:

@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from benchmarks.common import RESULTS, write_result
+from benchmarks.common import RESULTS, run, write_result
 from projbank.metrics import precision_at_k
 
 D, KINDS, HIDDEN, BITS, QUERIES, K = 4096, 1000, 64, 512, 1000, 100
@@ -41,20 +39,6 @@ def generate(path: Path, n_rows: int, seed: int) -> np.ndarray[Any, Any]:
             hidden = centers[own] + np.float32(0.7) * rng.standard_normal((len(own), HIDDEN), np.float32)
             (hidden @ spread + rng.standard_normal((len(own), D), np.float32)).tofile(file)
     return kinds
-
-
-def run(*words: object, stdout: Any = subprocess.DEVNULL) -> dict[str, float]:
-    """Seconds, those of all threads on a core, and peak memory of a command."""
-    started = time.perf_counter()
-    child = subprocess.Popen([sys.executable, "-m", "projbank", *map(str, words)], stdout=stdout)
-    _, status, usage = os.wait4(child.pid, 0)
-    if status:
-        raise RuntimeError(f"projbank {words[0]} has failed.")
-    return {
-        "seconds": round(time.perf_counter() - started, 1),
-        "core seconds": round(usage.ru_utime + usage.ru_stime, 1),
-        "peak MB": round(usage.ru_maxrss / 1024, 1),
-    }
 
 
 def plain_read(path: Path) -> float:

@@ -12,10 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
-from benchmarks.common import RESULTS, write_result
+from benchmarks.common import RESULTS, run, write_result
 from projbank import HammingIndex, load
 from projbank.features.listing import open_listing
 from projbank.features.straight import vectors_of
@@ -34,20 +31,6 @@ from projbank.methods.nearest import nearest_vectors, search
 from projbank.metrics import precision_at_k
 
 CENTRES, NUMBERS, BITS, SAMPLE, QUERIES, COMPONENTS, AT = 500, 32_000, 500, 5000, 1000, 512, (10, 50)
-
-
-def run(*words: object) -> dict[str, float]:
-    """Seconds, those of all processes on a core, and peak memory of the largest process of a command."""
-    started = time.perf_counter()
-    child = subprocess.Popen([sys.executable, "-m", "projbank", *map(str, words)], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    if status:
-        raise RuntimeError(f"projbank {words[0]} has failed.")
-    return {
-        "seconds": round(time.perf_counter() - started, 1),
-        "core seconds": round(usage.ru_utime + usage.ru_stime, 1),
-        "peak MB": round(usage.ru_maxrss / 1024, 1),
-    }
 
 
 def labels_of(names: list[str]) -> NDArray[np.int64]:

@@ -86,3 +86,20 @@ def test_an_index_with_texts_grows_and_is_searched_with_conditions(projbank, dat
     assert {name for line in few for name in line["ids"]} == {"picture 4.jpg", "picture 9.jpg"}
     code, _, said = projbank("index", data / "more.npy", "-o", index, "--append", "--bits", 40)
     assert (code, "are for a new index" in said) == (2, True)
+
+
+@pytest.mark.parametrize("engine", ["faiss", "lancedb", "sqlite"])
+def test_what_cannot_be_added_leaves_no_new_store_and_the_old_one_as_it_was(projbank, data, engine):
+    for module, needed in (("lancedb", "lancedb"), ("sqlite", "sqlite_vec")):
+        if engine == module:
+            pytest.importorskip(needed)
+    np.save(data / "wrong.npy", np.ones((40, 2), np.float32))
+    add = ["store", engine, data / "codes.npy", "--to", data / "store"]
+    search = ["store", engine, "--to", data / "store", "--search", data / "queries.npy", "-k", 5]
+    code, _, error = projbank(*add, "--ids", data / "wrong.npy")
+    assert (code, error.count("\n")) == (2, 1)
+    assert projbank(*search)[0] == 2  # there is no store
+    assert projbank(*add)[0] == 0
+    found = projbank(*search)
+    assert projbank(*add, "--ids", data / "wrong.npy")[0] == 2
+    assert projbank(*search) == found

@@ -75,7 +75,14 @@ def store(
             array = open_array(codes)
             if array.ndim != 2:
                 raise ValueError(f"{codes}: codes must be a 2-D array, one code per row. Got shape {array.shape}.")
-            opened.create(8 * array.shape[1] if bits is None else bits).add(array, own, values)
+            existed = opened.exists
+            opened.create(8 * array.shape[1] if bits is None else bits)
+            try:
+                opened.add(array, own, values)
+            except (ValueError, TypeError):
+                if not existed:
+                    opened.drop()
+                raise
             print(f"{to}: {len(array)} codes added, {opened.count()} in all")
         if build is not None:
             opened.build_index(build)

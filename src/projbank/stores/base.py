@@ -83,6 +83,11 @@ class CodeStore(ABC):
             raise FileNotFoundError(f"{self._where()}: there is no store yet; create it first.")
         return n_bits
 
+    @property
+    def exists(self) -> bool:
+        """Whether the store was created."""
+        return self._stored_bits() is not None
+
     def create(self, n_bits: int) -> Self:
         """Make an empty store; one that exists with the same length is left as it is, with another it is an error."""
         n_bits, stored = check_int(self, "n_bits", n_bits, 1), self._stored_bits()
