@@ -174,7 +174,7 @@ def test_an_interrupt_that_a_finalizer_swallows_comes_again():
     """Python drops what is raised in a finalizer; tidying up is not interrupted a second time."""
     code = """
 import os, signal, time
-import projbank.cli.app as app
+import projbank.cli
 class Lost:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGINT)
@@ -186,7 +186,7 @@ def run():
     finally:
         time.sleep(1.5)
         print("tidied")
-app.run = run
+projbank.cli.run = run
 from projbank.cli import main
 main()
 """

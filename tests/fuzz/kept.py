@@ -6,7 +6,7 @@ from projbank import HammingIndex
 from projbank.album import Album
 from projbank.album.duplicates import find_duplicates
 from projbank.album.thumbs import thumbnail
-from projbank.cli.options import read_ids, read_payload
+from projbank.cli.search import read_ids, read_payload
 from projbank.features.readers import open_source
 from projbank.features.rowfile import RowFile
 from projbank.features.straight import compared

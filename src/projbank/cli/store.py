@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from projbank.cli.options import (
+from projbank.cli.options import Force, Table, To
+from projbank.cli.search import (
     Allow,
     Bits,
-    Force,
     Format,
     Ids,
     Neighbors,
+    Output,
     Payload,
-    Table,
-    To,
+    Style,
     read_ids,
     read_payload,
     result_writer,
@@ -45,10 +45,8 @@ def store(
     k: Neighbors = 10,
     allow: Allow = None,
     effort: Annotated[int | None, Option(help="Lists visited (ivf) or candidates kept (hnsw) by a search.")] = None,
-    format: Annotated[Format, Option(help="How results are written.")] = Format.table,  # noqa: A002
-    output: Annotated[
-        Path | None, Option("--output", "-o", help="File for the results; standard output if not given.")
-    ] = None,
+    format: Style = Format.table,  # noqa: A002
+    output: Output = None,
     force: Force = False,
 ) -> None:
     """Put codes into another engine, and search there.
