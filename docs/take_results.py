@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -18,8 +18,15 @@ from projbank.evaluate.results import read_results
 RECORDS = Path(__file__).parent / "results.json"
 RENAMED = {"ucf101": "ucf101_unit"}
 DEFAULT_SPLITS = 5
+UNLEARNT = ("original", "lsh")
+"""Methods that the number of training vectors does not change."""
 SOFT = {"": "{} hard", "grouping=soft": "{} soft"}
 Records = dict[str, Any]
+KEPT: dict[str, Callable[[Records], float]] = {
+    "tuned": lambda cell: cell["precision"]["50"],
+    "action": lambda cell: cell["accuracy"],
+}
+"""Protocols of which a value, splits and what was chosen are kept by set, method and bits."""
 
 
 def take(records: Records, found: list[Records]) -> int:
@@ -29,8 +36,9 @@ def take(records: Records, found: list[Records]) -> int:
         if "error" not in cell:
             name = RENAMED.get(cell["dataset"]["name"], cell["dataset"]["name"])
             kind = cell.get("of", cell["protocol"].get("experiment", "retrieval"))
-            words = " ".join([cell["method"], *(f"{word}={value}" for word, value in sorted(cell["params"].items()))])
-            cells.setdefault((kind, name, words, cell["n_bits"]), []).append(cell)
+            cells.setdefault((kind, name, _words(cell, kind, records["sets"].get(name)), cell["n_bits"]), []).append(
+                cell
+            )
     taken = 0
     for (kind, name, words, n_bits), group in sorted(cells.items(), key=str):
         if kind == "retrieval" and name in records["sets"]:
@@ -47,13 +55,27 @@ def take(records: Records, found: list[Records]) -> int:
             known[n_bits] = [n_bits, _mean(cell["precision"]["50"] for cell in group), len(group)]
             own[:] = [known[bits] for bits in sorted(known)]
             taken += 1
-        elif kind in ("causes", "held-out"):
+        elif kind in KEPT:
+            known = records.setdefault(kind, {}).setdefault(name, {}).setdefault(words, {})
+            values = [_mean(KEPT[kind](cell) for cell in group), len(group)]
+            known[f"{n_bits or 'all'}"] = values + [[cell["chosen"] for cell in group]] * (kind == "tuned")
+            taken += 1
+        elif kind == "causes":
             one = records.setdefault(kind, {}).setdefault(name, {})
-            value = _mean(cell.get("score", cell.get("precision", {}).get("50")) for cell in group)
             cells_of = one.setdefault(f"{n_bits or 'all'}", {})
+            value = _mean(cell["precision"]["50"] for cell in group)
             cells_of |= {"training": group[0]["protocol"]["training"], words: [value, len(group)]}
             taken += 1
     return taken
+
+
+def _words(cell: Records, kind: str, about: Records | None) -> str:
+    """Method and parameters of a cell, and from how many vectors it learnt where that is not the number of the page."""
+    words = [cell["method"], *(f"{word}={value}" for word, value in sorted(cell["params"].items()))]
+    training = cell["protocol"].get("training")
+    if kind in ("retrieval", "tuned") and about and cell["method"] not in UNLEARNT:
+        words += [f"N={training}"] if training not in (None, about["learnt_from"]) else []
+    return " ".join(words)
 
 
 def _take_retrieval(records: Records, name: str, words: str, n_bits: int | None, group: list[Records]) -> int:
@@ -69,11 +91,12 @@ def _take_retrieval(records: Records, name: str, words: str, n_bits: int | None,
         values[place] = [_mean(cell["precision"][k] for cell in group) for k in ("10", "50")]
         values[place] += [len(group)] if len(group) != DEFAULT_SPLITS else []
     if "map" in group[0]:
-        whole = [_mean(cell[word] for cell in group) for word in ("map", "area")]
-        records.setdefault("whole", {}).setdefault(name, {}).setdefault(words, {})[f"{n_bits or 'all'}"] = [
-            *whole,
-            len(group),
-        ]
+        known = records.setdefault("whole", {}).setdefault(name, {}).setdefault(words, {})
+        if known.get(f"{n_bits or 'all'}", [0])[-1] <= len(group):
+            known[f"{n_bits or 'all'}"] = [
+                *(_mean(cell[word] for cell in group) for word in ("map", "area")),
+                len(group),
+            ]
     return 1
 
 

@@ -58,7 +58,8 @@ def test_loss_and_gradient_agree_with_the_transcription(name, lam):
     loss = hinge_of(X, groups, form, 4, lam)
     labels = pseudo_labels(X, 4)
     a = 0.2 * rng.standard_normal(66, dtype=np.float32)
-    losses, slopes, offset_slopes, _ = loss.evaluate(a, np.zeros(3, np.float32))
+    at = loss.evaluate(a, np.zeros(3, np.float32))
+    losses, slopes, offset_slopes = at.losses, at.weight_slopes, at.offset_slopes
     assert not offset_slopes.any()
     for p in range(3):
         own = X[:, groups.columns[groups.own(p)]].astype(float)

@@ -3,7 +3,7 @@ import pytest
 
 from projbank import ProjectionBank
 from projbank.base import INITS
-from projbank.learn import paper
+from projbank.learn import pair_hinge, paper
 from projbank.learn.grouping import group_dimensions
 from projbank.learn.neighbors import nearest_neighbors, positive_pairs
 from projbank.learn.run import Run
@@ -22,7 +22,7 @@ def tile_of(X, sizes, k, lam):
     means = X.mean(axis=0, dtype=np.float64)
     dims = np.ascontiguousarray((X - means.astype(np.float32)).T[: starts[-1]])
     graph = positive_pairs(nearest_neighbors(as_rows(X), k))
-    return paper.PairHinge(
+    return pair_hinge.PairHinge(
         dims,
         starts[:-1],
         starts,
@@ -50,7 +50,8 @@ def test_loss_and_gradient_agree_with_the_transcription(lam, seed):
     tile = tile_of(X, sizes, 4, lam)
     weights = rng.standard_normal(9, dtype=np.float32)
     offsets = rng.standard_normal(3, dtype=np.float32)
-    losses, weight_slopes, offset_slopes, _ = tile.evaluate(weights, offsets)
+    at = tile.evaluate(weights, offsets)
+    losses, weight_slopes, offset_slopes = at.losses, at.weight_slopes, at.offset_slopes
     labels = pseudo_labels(X, 4)
     for t in range(3):
         own = slice(tile.starts[t], tile.starts[t + 1])
@@ -136,8 +137,8 @@ def test_constant_dimensions_give_no_nan(n):
 def test_a_nudge_leaves_the_point_where_hinges_sit_at_0():
     X = np.array([[1.0], [1.0], [-1.0], [-1.0]], np.float32)
     tile = tile_of(X, [1], 1, 1e6)
-    weights, _, curves = paper.descend(tile, "equal", 30, 0.0, np.random.default_rng(0))
-    assert tile.evaluate(np.ones(1, np.float32), np.zeros(1, np.float32))[3][0] > 0  # w = 1 is such a point
+    weights, _, curves = pair_hinge.descend(tile, "equal", 30, 0.0, np.random.default_rng(0))
+    assert tile.evaluate(np.ones(1, np.float32), np.zeros(1, np.float32)).kinks[0] > 0  # w = 1 is such a point
     assert np.isfinite(weights).all()
     assert curves[0, -1] <= curves[0, 0]
 
@@ -158,11 +159,11 @@ def test_tol_stops_groups_for_themselves():
 def test_groups_that_go_on_while_others_stop_end_as_they_would_alone():
     X = clustered(np.random.default_rng(7), 80, 160)
     tile = tile_of(X, np.random.default_rng(0).permutation(np.repeat([2, 3, 5], [20, 15, 15])), 6, 1.0)
-    weights, biases, curves = paper.descend(tile, "equal", 60, 1e-4, np.random.default_rng(0))
+    weights, biases, curves = pair_hinge.descend(tile, "equal", 60, 1e-4, np.random.default_rng(0))
     stops = (np.diff(curves, axis=1) != 0).sum(axis=1)
     assert np.ptp(stops) > 5
     for p in range(50):
-        alone = paper.descend(tile.part(np.arange(50) == p), "equal", 60, 1e-4, np.random.default_rng(0))
+        alone = pair_hinge.descend(tile.part(np.arange(50) == p), "equal", 60, 1e-4, np.random.default_rng(0))
         np.testing.assert_array_equal(weights[tile.group_of == p], alone[0])
         assert biases[p] == alone[1]
         np.testing.assert_array_equal(curves[p], alone[2][0])

@@ -26,13 +26,14 @@ from projbank.kernels.mercer_groups import center_matrix, mean_neighbor_distance
 from projbank.kernels.pairs import GROUPS
 from projbank.learn.landmarks import with_landmarks
 from projbank.learn.neighbors import neighbor_graph
-from projbank.learn.paper import TILE, HingeLearner, PairHinge, descend, trimmed
+from projbank.learn.pair_hinge import PairHinge, Point
+from projbank.learn.paper import TILE, Descents, HingeLearner
 from projbank.learn.run import Run, lowered, neighbor_count
 from projbank.models.mercer import Basis, Form, Groups, KernelFunction, PairwiseRadial, Scaling, call_kernel
 from projbank.models.mercer_bank import MercerBank, form_of
 from projbank.progress import progress
 from projbank.rows.source import RowSource
-from projbank.threads import run_all, run_each, split_rows
+from projbank.threads import run_each, split_rows
 
 TILE_BYTES = 256 << 20
 """Kernel matrices that a thread holds at a time."""
@@ -97,15 +98,13 @@ class KernelHinge(PairHinge):
         """(T,) variance of the samples in the kernel's space: the mean of k(x, x) less the mean of all k."""
         return np.array([max(K.diagonal().mean(dtype=np.float64), 0.0) for K in self.blocks])
 
-    def evaluate(
-        self, weights: Floats, offsets: Floats
-    ) -> tuple[NDArray[np.float64], Floats, Floats, NDArray[np.int64]]:
+    def evaluate(self, weights: Floats, offsets: Floats) -> Point:
         """Loss L of every group, its slopes in the kernel's space, 0 for the offsets, and the number of hinges at 0."""
         F = self.margins(weights, offsets)
         hinges, G, kinks = self.hinge(F)
         slopes, zeros = self._pull_back(G)
         losses = self.penalties(weights, offsets, F) + self.lam * hinges
-        return losses, weights + np.float32(self.lam) * slopes, zeros, kinks
+        return Point(weights, offsets, losses, weights + np.float32(self.lam) * slopes, zeros, kinks)
 
     def _pull_back(self, G: Floats) -> tuple[Floats, Floats]:
         """Chain rule in the kernel's space: sum_j G_j (phi_j - mean phi) has the coefficients G - mean G."""
@@ -177,13 +176,11 @@ class MercerLearner(HingeLearner):
         n_samples, n_groups = len(rows), len(groups)
         indptr, indices = positives.indptr.astype(np.int64), positives.indices.astype(np.int32)
         constant = form.constant if isinstance(form, Scaling) else 0.0
-        coefficients = np.empty((n_groups, n_samples), np.float32)
-        biases = np.empty(n_groups, np.float32)
-        curves = np.empty((n_groups, self.max_iter + 1))
+        found = Descents(n_samples * np.arange(n_groups + 1), self.max_iter)
         tile = int(np.clip(TILE_BYTES // (4 * n_samples**2), 1, TILE))
         memory = threading.local()  # each thread fills the same matrices again: new ones cost as much as their content
 
-        def solve(p: int, q: int) -> int:
+        def loss_of(p: int, q: int) -> KernelHinge:
             part = groups.part(p, q)
             own = form.part(slice(groups.indptr[p], groups.indptr[q])) if isinstance(form, Scaling) else form
             values = rows[:, part.columns]
@@ -192,16 +189,12 @@ class MercerLearner(HingeLearner):
             matrices = memory.matrices[: q - p]
             for t in range(q - p):
                 kernel_matrix(values, part, t, own, matrices[t])
-            loss = KernelHinge.of(matrices, constant, indptr, indices, self.lam)
-            rng = np.random.default_rng([run.seed, p])
-            weights, biases[p:q], curves[p:q] = descend(loss, self.init, self.max_iter, self.tol, rng)
-            coefficients[p:q] = weights.reshape(q - p, n_samples)
-            return q - p
+            return KernelHinge.of(matrices, constant, indptr, indices, self.lam)
 
         with progress("learning the groups", n_groups, run.verbose) as advance:
-            for done in run_all(solve, split_rows(n_groups, tile), run.n_threads):
+            for done in self.descend_tiles(split_rows(n_groups, tile), loss_of, found, run):
                 advance(done)
-        return coefficients, biases, trimmed(curves)
+        return found.weights.reshape(n_groups, n_samples), found.biases, found.trimmed
 
     def _pair_widths(self, basis: Floats, groups: Groups) -> Floats:
         """(d, n) mean distances of the basis samples to their nearest neighbours in each group."""
