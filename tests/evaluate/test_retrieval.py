@@ -7,7 +7,7 @@ from projbank.evaluate.data import DataSet, draw_split, split_sizes
 from projbank.evaluate.results import ResultFile, draw, read_results, summarise
 from projbank.evaluate.retrieval import Retrieval, evaluate
 from projbank.evaluate.runner import Rules
-from projbank.methods import METHODS
+from projbank.methods import METHODS, search
 from projbank.metrics import precision_at_k
 from tests.methods.data import digit_products
 
@@ -249,3 +249,15 @@ def test_results_need_no_file(unlabelled):
 def test_labels_that_are_all_unknown_are_refused(digits):
     with pytest.raises(ValueError, match=r"labels of v are all -1 \(unknown\)"):
         DataSet("v", digits.vectors, np.full(240, -1))
+
+
+def test_labels_of_the_training_rows_go_to_methods_that_are_nothing_without_them(digits, tmp_path):
+    (taught,) = run(digits, tmp_path / "r.json", ["lda+itq"], [32], seeds=[0])
+    split = draw_split(240, 24, 144, 0)
+    rows, y = digits.vectors, digits.labels
+    method = METHODS["lda+itq"](32, random_state=0)
+    for labels, same in ((y[split.training], True), (None, False)):
+        codes = method.fit(rows[split.training], labels).transform(rows[split.gallery])
+        ids = search(method, rows[split.queries], codes, 10)[1]
+        found = precision_at_k(ids, y[split.gallery], y[split.queries], 10)
+        assert (taught["precision"]["10"] == found) == same

@@ -7,6 +7,7 @@ import pytest
 import scipy.linalg
 import scipy.optimize
 import sklearn.decomposition
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from projbank.bank import ProjectionBank
 from projbank.bits import unpack
@@ -16,7 +17,8 @@ from projbank.methods import METHODS, search
 from projbank.methods.bpbc import code_shape, near_square
 from projbank.methods.cbe import CirculantProjection, best_spectrum, plan
 from projbank.methods.components import principal_components, smallest_modes
-from projbank.metrics import pair_errors
+from projbank.methods.itq import discriminants
+from projbank.metrics import pair_errors, precision_at_k
 from projbank.rows.source import as_rows
 from tests.methods.data import digit_products, vectors
 from tests.reference import methods as reference
@@ -364,3 +366,40 @@ def test_banks_are_projection_banks():
         np.testing.assert_array_equal(method.transform(X), expected.transform(X))
         np.testing.assert_array_equal(method.weights_, expected.weights_)
         assert method.model_bytes == 90 * 8 + 11 * 4
+
+
+def labelled(rng, n, n_classes=5, n_features=300):
+    """Vectors whose classes stand in few of many strong directions, and the classes."""
+    labels = rng.integers(n_classes, size=n)
+    hidden = 3 * rng.standard_normal((n, 40))
+    hidden[:, :n_classes] += 4 * np.eye(n_classes)[labels]
+    return (hidden @ rng.standard_normal((40, n_features)) + rng.standard_normal((n, n_features))).astype("f4"), labels
+
+
+def test_discriminants_are_those_of_scikit_learn():
+    values, labels = labelled(np.random.default_rng(5), 900, n_features=12)
+    peer = LinearDiscriminantAnalysis(solver="eigen").fit(values, labels)
+    found = discriminants(values, labels)
+    assert found.shape == (12, 4)
+    np.testing.assert_allclose(np.cos(scipy.linalg.subspace_angles(found, peer.scalings_[:, :4])), 1, atol=2e-3)
+
+
+def test_rotated_discriminants_find_classes_that_components_do_not_tell():
+    X, labels = labelled(np.random.default_rng(6), 700)
+    known = np.where(np.arange(600) % 3, labels[100:], -1)
+
+    def precision(y):
+        method = METHODS["lda+itq"](32, n_components=60).fit(X[100:], y)
+        rows = search(method, X[:100], method.transform(X[100:]), 20)[1]
+        return precision_at_k(rows, labels[100:], labels[:100], 20)
+
+    assert precision(labels[100:]) > precision(known) > precision(None) + 0.1
+    assert precision(np.full(600, -1)) == precision(np.zeros(600)) == precision(None)
+    with pytest.raises(ValueError, match=r"'y' parameter of DiscriminantITQ must be .*\(600,\)"):
+        precision(labels)
+
+
+@pytest.mark.parametrize("X", [np.zeros((6, 40)), np.repeat(vectors(3, 40), 2, axis=0), vectors(6, 40)])
+@pytest.mark.parametrize("y", [[0, 0, 1, 1, 2, 2], range(6)])
+def test_discriminants_of_classes_that_do_not_vary_or_hold_one_vector_are_finite(X, y):
+    assert np.isfinite(METHODS["lda+itq"](16).fit(X, y).decision_function(X)).all()

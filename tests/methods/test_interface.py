@@ -23,7 +23,7 @@ from tests.methods.data import vectors
 
 NAMES = list(METHODS)
 QUICK = {"max_iter": 3, "n_neighbors": 5, "kmeans_iter": 3}
-DENSE = ["pca", "rr", "lsh", "sph", "itq", "kmeans+itq", "bpbc"]
+DENSE = ["pca", "rr", "lsh", "sph", "itq", "kmeans+itq", "lda+itq", "bpbc"]
 BINARY = [name for name in NAMES if METHODS[name].distance == "hamming"]
 
 pytestmark = [
@@ -252,7 +252,7 @@ def test_bad_parameters_are_named(name):
     for n_bits in (0, -3, 1.5, "many"):
         with pytest.raises(ValueError, match=r"'n_bits' parameter of .* must be"):
             build(name, n_bits).fit(vectors())
-    if name not in ("lsh", "rr", "itq", "kmeans+itq", "sph", "pca", "mixed", "distances"):
+    if name not in ("lsh", "rr", "itq", "kmeans+itq", "lda+itq", "sph", "pca", "mixed", "distances"):
         with pytest.raises(ValueError, match=r"'n_bits' parameter of .* must be at most"):
             build(name, 10_000).fit(vectors())
     if "max_memory" in METHODS[name]().get_params():

@@ -98,8 +98,13 @@ class SplitExperiment(Experiment):
         method = build_method(key, self.n_jobs)
         with self.memo.use() as memo:
             start = time.perf_counter()
-            method.fit(self.training)
+            method.fit(self.training, self.labels_for(method))
             return method, time.perf_counter() - start + memo.spared
+
+    def labels_for(self, method: Any) -> NDArray[Any] | None:
+        """Labels of the training rows, for a method that is nothing without them; others never see labels."""
+        wanted = getattr(method, "learns_labels", False) and self.data.labels is not None
+        return np.asarray(self.data.labels)[self.split.training] if wanted else None
 
     def gallery(self) -> Iterator[NDArray[np.float32]]:
         """The gallery in chunks of bounded size."""

@@ -27,6 +27,7 @@ _CLASSES = {
     "cbe-rand": "RandomCBE",
     "itq": "ITQ",
     "kmeans+itq": "KMeansITQ",
+    "lda+itq": "DiscriminantITQ",
     "randst+bpb": "RandomBPB",
     "bpb": "BPB",
     "kbpb-poly": "PolynomialKBPB",

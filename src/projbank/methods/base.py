@@ -57,7 +57,7 @@ class AnyLength(RowCoder):
 
     @abstractmethod
     def _train(self, rows: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
-        """Learn from checked rows; returns the length of the code in bits or numbers."""
+        """Learn from checked rows; returns the length of the code in bits or numbers. What `fit` hands on follows."""
 
     def _project(self, rows: Floats) -> Floats:
         """Projections of a block, (n, at least n_bits) with adjacent columns."""
@@ -69,9 +69,9 @@ class AnyLength(RowCoder):
     def _check_arrays(self) -> None:
         """Raise ModelFileError where arrays of a file, whose types and shapes are right, do not fit each other."""
 
-    def _learn(self, rows: RowSource, n_bits: int, seed: int) -> None:
+    def _learn(self, rows: RowSource, n_bits: int, seed: int, **more: Any) -> None:
         means = rows.statistics().means  # raises for NaN and infinity
-        length = self._train(rows, means, n_bits, np.random.default_rng(seed))
+        length = self._train(rows, means, n_bits, np.random.default_rng(seed), **more)
         self._set_shape(rows.shape[1], length)
         self._derive()
 

@@ -1,11 +1,14 @@
-"""ITQ: principal components rotated near the corners of a cube (Gong and Lazebnik, CVPR 2011); K-means + ITQ."""
+"""ITQ: principal components rotated near the corners of a cube (Gong and Lazebnik, CVPR 2011); of parts; of classes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.linalg
+from numpy.typing import ArrayLike, NDArray
+from sklearn.covariance import ledoit_wolf
 
 from projbank.learn.grouping import group_dimensions
 from projbank.learn.rotation import learn_rotation
@@ -13,7 +16,7 @@ from projbank.methods.base import Floats, Method, centred_thresholds, check_indi
 from projbank.methods.components import components_bytes, principal_components
 from projbank.methods.dense import DenseBits, matrix_bytes
 from projbank.models.file import ModelFileError
-from projbank.params import checks, whole
+from projbank.params import check_labels, checks, whole
 from projbank.progress import progress
 from projbank.rows.source import ArrayRows, RowSource
 from projbank.threads import thread_count
@@ -65,6 +68,77 @@ class ITQ(DenseBits):
 
     def _derive(self) -> None:
         self.n_iter_ = len(self.objective_curve_) - 1
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class DiscriminantITQ(DenseBits):
+    """ITQ of linear discriminants, of which there is one fewer than classes; without labels, of the components.
+
+    Discriminants are the directions in which the means of classes differ most, in units of how much vectors differ
+    within a class. They are looked for among principal components. The covariance within classes is shrunk towards a
+    multiple of the unit matrix (Ledoit and Wolf, 2004).
+
+    Parameters
+    ----------
+    n_components : int
+        Principal components, at most one for every two training vectors.
+    max_iter : int
+        Iterations of ITQ.
+
+    Attributes
+    ----------
+    projection_ : (D, n_bits) float32
+    thresholds_ : (n_bits,) float32
+        The projected mean.
+    """
+
+    _checks = checks(n_components=whole(1), max_iter=whole(1))
+    learns_labels: ClassVar[bool] = True
+    n_components: int = 256
+    max_iter: int = 50
+    max_memory: float = 8.0
+
+    def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
+        """Learn from X, as any method, and from y: (n,) labels, whole numbers (-1 where unknown) or texts."""
+        return self._fit(X, y=y)
+
+    def _train(
+        self,
+        X: RowSource,
+        means: NDArray[np.float64],
+        n_bits: int,
+        rng: np.random.Generator,
+        y: ArrayLike | None = None,
+    ) -> int:
+        labels = np.full(X.shape[0], -1) if y is None else check_labels(self, y, X.shape[0])
+        n_components = max(1, min(self.n_components, X.shape[0] // 2))
+        needed = components_bytes(X.shape, n_components) + matrix_bytes(X.shape[1], n_bits)
+        check_memory(self, needed, f"{n_components} components and {n_bits} bits", self.max_memory)
+        directions, values = principal_components(X, means, n_components, thread_count(self.n_jobs))
+        turns = discriminants(values[labels != -1], labels[labels != -1])
+        if turns.shape[1]:
+            directions, values = directions @ turns, values @ turns
+        size = np.sqrt(np.mean(values**2))
+        rotation, _ = learn_rotation(values / (size if size > 0 else 1), n_bits, self.max_iter, rng)
+        self.projection_ = directions @ rotation
+        self.thresholds_ = centred_thresholds(self._project, means, True, n_bits)
+        return n_bits
+
+
+def discriminants(values: Floats, labels: NDArray[np.int64]) -> Floats:
+    """Return the linear discriminants of labelled vectors (n, k), (k, c): the classes less one, or fewer."""
+    classes, own, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    n_found = min(len(classes) - 1, values.shape[1])
+    if n_found < 1:
+        return np.empty((values.shape[1], 0), np.float32)
+    means = np.zeros((len(classes), values.shape[1]))
+    np.add.at(means, own, values)
+    means /= counts[:, None]
+    within = ledoit_wolf(values - means[own], assume_centered=True)[0]
+    within[np.diag_indices_from(within)] += max(1e-6 * float(np.mean(values.astype(np.float64) ** 2)), 1e-30)
+    apart = (means - np.average(means, axis=0, weights=counts)) * np.sqrt(counts / len(own))[:, None]
+    k = values.shape[1]
+    return scipy.linalg.eigh(apart.T @ apart, within, subset_by_index=(k - n_found, k - 1))[1].astype(np.float32)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

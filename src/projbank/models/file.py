@@ -34,7 +34,7 @@ _MODULES = {
     "methods.components": "PCA SpectralHashing",
     "methods.dense": "LSH RandomRotation",
     "methods.hadamard": "RaBitQ SRHT",
-    "methods.itq": "ITQ KMeansITQ",
+    "methods.itq": "DiscriminantITQ ITQ KMeansITQ",
     "methods.pka": "PKA",
     "methods.pq": "PQ RandomRotationPQ",
     "methods.signs": "AlphaZero Sign SignSelect",
