@@ -26,10 +26,8 @@ from numpy.typing import NDArray
 
 from benchmarks.common import RESULTS
 from projbank.evaluate.results import stamp
-from projbank.search.blocks import NewCodes
-from projbank.search.coarse import SEED, nearest_coarse, organised
-from projbank.search.recall import draw_players, measure_reach
-from projbank.search.scan import Part, nearest
+from projbank.search.coarse import SEED, draw_players, measure_reach, nearest_coarse, organised
+from projbank.search.scan import NewCodes, Part, nearest
 
 MOST_QUERIES, K, TURNS, THREADS = 500, 10, 3, 2
 Codes = NDArray[np.uint8]

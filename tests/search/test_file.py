@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from projbank.search import HammingIndex, IndexFileError, verify_index
-from projbank.search.layout import COMMIT_PLACE
+from projbank.search.file import COMMIT_PLACE
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ LEAST = 400
 def small_lists(monkeypatch):
     monkeypatch.setattr("projbank.search.index.LEAST_CODES", LEAST)
     monkeypatch.setattr("projbank.search.lists.CODES_PER_LIST", 40)
-    monkeypatch.setattr("projbank.search.recall.SIZES", (1, 10, 50))
-    monkeypatch.setattr("projbank.search.recall.COPIES", 60)
+    monkeypatch.setattr("projbank.search.coarse.SIZES", (1, 10, 50))
+    monkeypatch.setattr("projbank.search.coarse.COPIES", 60)
 
 
 def clustered(n, n_bits, seed=0, centres=60, noise=0.15):

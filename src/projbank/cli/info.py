@@ -42,12 +42,12 @@ def describe(path: Path, dataset: str | None = None) -> dict[str, Any]:
     """Facts about a file, as JSON values."""
     import numpy as np
 
+    from projbank.kinds import kind_of
     from projbank.rows.files import first_bytes, open_array, open_vectors
-    from projbank.search.file import is_index
 
     head = first_bytes(path)
     if head[8:9] == b"{":  # safetensors: eight bytes of length, then a JSON header
-        return _describe_index(path) if is_index(path) else _describe_model(path)
+        return _describe_index(path) if kind_of(path) == "index" else _describe_model(path)
     if head.startswith(b"\x93NUMPY"):
         array = open_array(path)
         if array.dtype == np.uint8 and array.ndim == 2 and array.size:
@@ -57,19 +57,19 @@ def describe(path: Path, dataset: str | None = None) -> dict[str, Any]:
 
 def _verify(path: Path) -> bool:
     """Whether the file has checksums; DamageError or IndexFileError where they do not agree."""
+    from projbank.kinds import kind_of
     from projbank.models.file import read_metadata
     from projbank.npyfile import open_npy
     from projbank.rows.files import first_bytes
-    from projbank.search.file import is_index, read_index, verify_index
+    from projbank.search.file import read_index
 
     head = first_bytes(path)
     if head.startswith(b"\x93NUMPY"):
         return open_npy(path, verify=True)[1] is not None
     if head[8:9] != b"{":
         return False
-    if is_index(path):
-        verify_index(path)
-        return read_index(path).state.can_grow
+    if kind_of(path) == "index":
+        return read_index(path, everything=True).state.can_grow
     return bool(read_metadata(path)["checked"])  # a model is compared whenever it is read
 
 

@@ -1,9 +1,31 @@
-"""Index files: mapped into memory at any size; they grow at their end, and readers see whole states only."""
+"""Index files: mapped into memory at any size; they grow at their end, and readers see whole states only.
+
+A file is a row of blocks that begin at multiples of 64 bytes. A file of one block is a safetensors file; every append
+adds a block. A block is
+
+- 8 bytes: the length of the header, little-endian;
+- the header: JSON, padded with spaces so that the tensors begin at a multiple of 64 bytes;
+- the tensors, one after another, little-endian: `lists.words`, `lists.starts` (int64; only of an index with lists),
+  `removed` (int64; only of appended blocks: ids that no longer count in the blocks before), `ids` (int64, n),
+  `names.offsets` and `payload.offsets` (int64, n + 1; where there are texts), `codes` (uint8, n x ceil(n_bits / 8); bit
+  p in byte p // 8 at position p % 8), `names.letters` and `payload.letters` (UTF-8; the payload is JSON),
+  `lists.centres` (uint8).
+
+`__metadata__` of the first block begins with `commit`: two slots of 32 hexadecimal digits (8 for the number of appends,
+16 for the length of the file, 8 of CRC-32). The newer valid slot counts; an append writes the other one when its block
+is on the disk. Then come `check` (XXH3 of the header, with zeros for `commit` and `check`), `format`
+("projbank-index", or "projbank-index-block" of an appended one), `version` ("2"), `n_bits`, `next_id` (the id that the
+next code gets), `made_by`, `recall`, `reaches`, and `checksums` (XXH3 of each tensor). Version 1 had no commit record,
+no checksums, and one block of `ids` and `codes`.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,35 +35,38 @@ from numpy.typing import NDArray
 from projbank.bits import code_bytes
 from projbank.files import atomic_path, check_output, input_file, reserve
 from projbank.integrity import checksum
-from projbank.search.layout import (
-    ALIGNMENT,
-    COMMIT_PLACE,
-    FORMAT,
-    VERSION,
-    BlockView,
-    Commit,
-    LayoutError,
-    begins_block,
-    header_check,
-    next_slot,
-    pack_header,
-    read_commit,
-    unpack_block,
-)
+from projbank.locks import try_lock
 
-try:
-    import fcntl
-except ImportError:  # Windows: two writers at once are not kept apart
-    fcntl = None  # type: ignore[assignment]
-
+FORMAT = "projbank-index"
+VERSION = "2"
+"""2: files grow, hold texts and payload, and check themselves. Files of version 1 are read."""
+ALIGNMENT = 64
+MAX_HEADER = 1 << 20
 CHECKED_BYTES = 64 << 20
 """Tensors up to this size are compared with their checksums when a file is opened; `verify_index` checks all."""
 COPY_BYTES = 32 << 20
+DTYPES: dict[str, np.dtype[Any]] = {
+    name: np.dtype(one) for name, one in (("I64", "<i8"), ("I32", "<i4"), ("F32", "<f4"), ("U8", "u1"))
+}
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_BEGIN = b'{"__metadata__": {"commit": "'
+_SLOT = 32
+COMMIT_PLACE = 8 + len(_BEGIN)
+"""Where the two slots of the commit record stand in a file: within its first 128 bytes."""
+_CHECK = b'"check": "'
+_DIGITS = 16
 Tensors = dict[str, NDArray[Any]]
 
 
 class IndexFileError(ValueError):
     """A file is not an index of projbank, is damaged or cut short, or was written by a newer version."""
+
+
+class Commit(NamedTuple):
+    """How often a file has grown, and how many of its bytes are valid."""
+
+    generation: int
+    end: int
 
 
 class FileState(NamedTuple):
@@ -68,18 +93,25 @@ class IndexContent(NamedTuple):
     state: FileState
 
 
+class BlockView(NamedTuple):
+    """A block in a file: its metadata, its tensors (views of the file), and where it ends."""
+
+    metadata: dict[str, str]
+    tensors: Tensors
+    checksums: dict[str, str]
+    end: int
+
+
 def write_index(
     path: str | os.PathLike[str], n_bits: int, next_id: int, tensors: Tensors, settings: Mapping[str, str]
 ) -> FileState:
     """Write a file of one block, whole or not at all; an existing index is replaced in one step."""
     about = {"n_bits": str(n_bits), "next_id": str(next_id), **settings}
-    tensors = {name: _plain(array) for name, array in tensors.items()}
-    header = pack_header(tensors, about, first=True)
+    header, tensors = _pack(tensors, about, first=True)
     size = len(header) + sum(array.nbytes for array in tensors.values())
     with atomic_path(path, kind="index", size=size) as temporary, open(temporary, "r+b") as file:
-        file.write(header)
-        _write(file, tensors)
-    return FileState(Path(os.path.realpath(path)), header_check(header[8:]), Commit(0, size))
+        _write(file, header, tensors)
+    return FileState(Path(os.path.realpath(path)), _header_check(header[8:]), Commit(0, size))
 
 
 def append_block(state: FileState, next_id: int, tensors: Tensors) -> FileState:
@@ -97,38 +129,42 @@ def append_block(state: FileState, next_id: int, tensors: Tensors) -> FileState:
     """
     path = state.path
     check_output(path, kind="index")
-    tensors = {name: _plain(array) for name, array in tensors.items()}
-    header = pack_header(tensors, {"next_id": str(next_id)}, first=False)
+    header, tensors = _pack(tensors, {"next_id": str(next_id)}, first=False)
     with open(input_file(path, "index"), "r+b") as file:
-        _lock(path, file)
-        if _views(path)[1] != state:
-            raise IndexFileError(f"{path}: was changed since it was opened; load it again and repeat the change.")
+        if not try_lock(file.fileno()):
+            raise BlockingIOError(f"{path}: another process is adding to it; try again when it has ended.")
+        check_unchanged(state)
         start = state.commit.end + -state.commit.end % ALIGNMENT
         commit = Commit(state.commit.generation + 1, start + len(header) + sum(one.nbytes for one in tensors.values()))
         file.truncate(state.commit.end)
         reserve(path, commit.end)
         file.seek(start)
-        file.write(header)
-        _write(file, tensors)
+        _write(file, header, tensors)
         _flush(file)
-        place, slot = next_slot(commit)
-        file.seek(place)
-        file.write(slot)
+        file.seek(COMMIT_PLACE + _SLOT * (commit.generation % 2))  # the other slot keeps the state before
+        file.write(_slot(commit))
         _flush(file)
     return state._replace(commit=commit)
 
 
-def read_index(path: str | os.PathLike[str]) -> IndexContent:
-    """Map an index file into memory, read-only; headers, sizes and small tensors are checked, codes are not read."""
+def check_unchanged(state: FileState) -> None:
+    """Raise IndexFileError if a file was changed since it was opened."""
+    if _open(state.path)[1] != state:
+        raise IndexFileError(f"{state.path}: was changed since it was opened; load it again and repeat the change.")
+
+
+def read_index(path: str | os.PathLike[str], *, everything: bool = False) -> IndexContent:
+    """Map an index file into memory, read-only; headers, sizes and small tensors are checked, codes are not read.
+
+    With `everything`, every byte is compared with its checksum.
+    """
     path = input_file(path, "index file")
-    try:
-        views, state = _views(path)
-    except LayoutError as error:
-        raise IndexFileError(f"{path}: {error}.") from error
+    views, state = _open(path)
     first = views[0].metadata
-    n_bits, next_id = _number(path, first, "n_bits"), _number(path, views[-1].metadata, "next_id")
-    for view in views:
-        _check_block(path, view, n_bits)
+    with _named(path):
+        n_bits, next_id = _number(first, "n_bits"), _number(views[-1].metadata, "next_id")
+        for view in views:
+            _check_block(view, n_bits, everything)
     known = {"commit", "check", "checksums", "format", "version", "n_bits", "next_id"}
     settings = {name: value for name, value in first.items() if name not in known}
     return IndexContent(n_bits, next_id, settings, [view.tensors for view in views], state)
@@ -136,99 +172,23 @@ def read_index(path: str | os.PathLike[str]) -> IndexContent:
 
 def verify_index(path: str | os.PathLike[str]) -> None:
     """Compare every byte of an index file with its checksums; IndexFileError says what does not agree."""
-    path = input_file(path, "index file")
-    read_index(path)
-    for view in _views(path)[0]:
-        _check_sums(path, view, everything=True)
+    read_index(path, everything=True)
 
 
-def is_index(path: str | os.PathLike[str]) -> bool:
-    """Whether a file says of itself that it is an index of projbank."""
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Name the file in an error."""
     try:
-        return unpack_block(_map(Path(path))[0], 0).metadata.get("format") == FORMAT
-    except (LayoutError, ValueError):
-        return False
+        yield
+    except IndexFileError as error:
+        raise IndexFileError(f"{path}: {error}.") from error
 
 
-def _views(path: Path) -> tuple[list[BlockView], FileState]:
+def _open(path: Path) -> tuple[list[BlockView], FileState]:
     """All blocks of the newest whole state of a file."""
-    data, record = _map(path)
-    if len(data) < 8:
-        raise LayoutError("not an index file, or cut short")
-    commit, is_sure = read_commit(record)
-    if commit is None:
-        return [_version_1(path, data)], FileState(path, "", Commit(0, len(data)))
-    if len(data) < commit.end:
-        raise LayoutError(f"cut short: {len(data)} bytes instead of {commit.end}")
-    if not begins_block(data[commit.end : commit.end + 2 * ALIGNMENT].tobytes(), commit.end):
-        raise LayoutError(f"damaged: {len(data)} bytes instead of {commit.end}")
-    views, start = [], 0
-    while start < commit.end:
-        views.append(unpack_block(data[: commit.end], start))
-        _check_kind(path, views[-1], FORMAT if start == 0 else f"{FORMAT}-block")
-        start = views[-1].end + -views[-1].end % ALIGNMENT
-    if not is_sure and start < len(data):  # its record is damaged, but the block of the last append may be whole
-        views.append(unpack_block(data, start))
-        _check_kind(path, views[-1], f"{FORMAT}-block")
-        _check_sums(path, views[-1], everything=True)
-        if views[-1].end != len(data):
-            raise LayoutError(f"damaged: {len(data)} bytes instead of {views[-1].end}")
-        commit = commit._replace(end=len(data))
+    with _named(path):
+        views, commit = _views(*_map(path))
     return views, FileState(Path(os.path.realpath(path)), views[0].metadata.get("check", ""), commit)
-
-
-def _version_1(path: Path, data: NDArray[np.uint8]) -> BlockView:
-    view = unpack_block(data, 0)
-    _check_kind(path, view, FORMAT)
-    if view.metadata["version"] != "1":
-        raise LayoutError("damaged metadata (the commit record)")
-    if view.end != len(data):
-        raise LayoutError(f"cut short or damaged: {len(data)} bytes instead of {view.end}")
-    return view
-
-
-def _check_kind(path: Path, view: BlockView, kind: str) -> None:
-    if view.metadata.get("format") != kind:
-        raise LayoutError("a safetensors file, but not an index of projbank")
-    version = _number(path, view.metadata, "version")
-    if version > int(VERSION):
-        raise LayoutError(f"written by a newer projbank (file version {version}); upgrade to read it")
-
-
-def _check_block(path: Path, view: BlockView, n_bits: int) -> None:
-    """Raise where ids, codes and texts do not fit each other."""
-    tensors = view.tensors
-    try:
-        n = len(tensors["ids"])
-        shapes = {"ids": (n,), "codes": (n, code_bytes(n_bits)), "names.offsets": (n + 1,), "payload.offsets": (n + 1,)}
-        fits = n_bits > 0 and "codes" in tensors
-        fits &= all(tensors[name].shape == shape for name, shape in shapes.items() if name in tensors)
-    except KeyError:
-        fits = False
-    if not fits:
-        raise IndexFileError(f"{path}: damaged header (ids and codes do not fit each other).")
-    _check_sums(path, view)
-    ids = tensors["ids"]
-    if 0 < ids.nbytes <= CHECKED_BYTES and (ids.min() < 0 or len(np.unique(ids)) < len(ids)):
-        raise IndexFileError(f"{path}: damaged: its ids are not distinct, or negative.")
-    for name in ("names", "payload"):
-        offsets, letters = tensors.get(f"{name}.offsets"), tensors.get(f"{name}.letters", np.empty(0, np.uint8))
-        if offsets is not None and (offsets[0] != 0 or offsets[-1] != len(letters) or np.any(np.diff(offsets) < 0)):
-            raise IndexFileError(f"{path}: damaged: the places of its {name} are out of range.")
-
-
-def _check_sums(path: Path, view: BlockView, *, everything: bool = False) -> None:
-    for name, array in view.tensors.items():
-        noted = view.checksums.get(name)
-        if noted is not None and (everything or array.nbytes <= CHECKED_BYTES) and checksum(array) != noted:
-            raise IndexFileError(f"{path}: damaged: its {name} do not agree with their checksum. Take it from a copy.")
-
-
-def _number(path: Path, metadata: dict[str, str], name: str) -> int:
-    text = metadata.get(name)
-    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > 19:
-        raise IndexFileError(f"{path}: damaged metadata ({name} {text!r}).")
-    return int(text)
 
 
 def _map(path: Path) -> tuple[NDArray[np.uint8], bytes]:
@@ -239,11 +199,166 @@ def _map(path: Path) -> tuple[NDArray[np.uint8], bytes]:
         return np.memmap(file, dtype=np.uint8, mode="r") if record else np.empty(0, np.uint8), record
 
 
-def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+def _views(data: NDArray[np.uint8], record: bytes) -> tuple[list[BlockView], Commit]:
+    if len(data) < 8:
+        raise IndexFileError("not an index file, or cut short")
+    slots = [slot for place in (0, _SLOT) if (slot := _read_slot(record[place : place + _SLOT])) is not None]
+    if not slots:  # version 1
+        view = _unpack(data, 0, FORMAT)
+        if view.metadata["version"] != "1":
+            raise IndexFileError("damaged metadata (the commit record)")
+        if view.end != len(data):
+            raise IndexFileError(f"cut short or damaged: {len(data)} bytes instead of {view.end}")
+        return [view], Commit(0, len(data))
+    commit = max(slots)
+    if len(data) < commit.end:
+        raise IndexFileError(f"cut short: {len(data)} bytes instead of {commit.end}")
+    if not _begins_block(data[commit.end : commit.end + 2 * ALIGNMENT].tobytes(), commit.end):
+        raise IndexFileError(f"damaged: {len(data)} bytes instead of {commit.end}")
+    views, start = [], 0
+    while start < commit.end:
+        views.append(_unpack(data[: commit.end], start, FORMAT if start == 0 else f"{FORMAT}-block"))
+        start = views[-1].end + -views[-1].end % ALIGNMENT
+    if len(slots) == 1 and start < len(data):  # a slot is damaged, but the block of the last append may be whole
+        views.append(_unpack(data, start, f"{FORMAT}-block"))
+        _check_sums(views[-1], everything=True)
+        if views[-1].end != len(data):
+            raise IndexFileError(f"damaged: {len(data)} bytes instead of {views[-1].end}")
+        commit = commit._replace(end=len(data))
+    return views, commit
 
 
-def _write(file: Any, tensors: Tensors) -> None:
+def _check_block(view: BlockView, n_bits: int, everything: bool) -> None:
+    """Raise where ids, codes and texts do not fit each other."""
+    tensors = view.tensors
+    n = len(tensors.get("ids", ()))
+    shapes = {"ids": (n,), "codes": (n, code_bytes(n_bits)), "names.offsets": (n + 1,), "payload.offsets": (n + 1,)}
+    fits = all(tensors[name].shape == shape for name, shape in shapes.items() if name in tensors)
+    if not fits or n_bits <= 0 or not {"ids", "codes"} <= tensors.keys():
+        raise IndexFileError("damaged header (ids and codes do not fit each other)")
+    _check_sums(view, everything)
+    ids = tensors["ids"]
+    if 0 < ids.nbytes <= CHECKED_BYTES and (ids.min() < 0 or len(np.unique(ids)) < len(ids)):
+        raise IndexFileError("damaged: its ids are not distinct, or negative")
+    for name in ("names", "payload"):
+        offsets, letters = tensors.get(f"{name}.offsets"), tensors.get(f"{name}.letters", np.empty(0, np.uint8))
+        if offsets is not None and (offsets[0] != 0 or offsets[-1] != len(letters) or np.any(np.diff(offsets) < 0)):
+            raise IndexFileError(f"damaged: the places of its {name} are out of range")
+
+
+def _check_sums(view: BlockView, everything: bool) -> None:
+    for name, array in view.tensors.items():
+        noted = view.checksums.get(name)
+        if noted is not None and (everything or array.nbytes <= CHECKED_BYTES) and checksum(array) != noted:
+            raise IndexFileError(f"damaged: its {name} do not agree with their checksum. Take it from a copy")
+
+
+def _number(metadata: dict[str, str], name: str) -> int:
+    text = metadata.get(name)
+    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > 19:
+        raise IndexFileError(f"damaged metadata ({name} {text!r})")
+    return int(text)
+
+
+def _slot(commit: Commit) -> bytes:
+    text = b"%08x%016x" % commit
+    return text + b"%08x" % zlib.crc32(text)
+
+
+def _read_slot(text: bytes) -> Commit | None:
+    """Read a slot of the commit record; None where it is damaged."""
+    try:
+        commit = Commit(int(text[:8], 16), int(text[8:24], 16))
+    except ValueError:
+        return None
+    return commit if text == _slot(commit) else None
+
+
+def _pack(tensors: Tensors, metadata: Mapping[str, str], *, first: bool) -> tuple[bytes, Tensors]:
+    """Return length and header of a block, and its tensors as they follow one after another.
+
+    The header holds a checksum of itself and one of each tensor. That of the `first` block has the commit record in
+    front; its header counts as if the record were zeros, since it changes when the file grows.
+    """
+    tensors = {name: np.ascontiguousarray(one, one.dtype.newbyteorder("<")) for name, one in tensors.items()}
+    about: dict[str, str] = {"commit": "0" * 2 * _SLOT} if first else {}
+    about |= {"check": "0" * _DIGITS, "format": FORMAT if first else f"{FORMAT}-block", "version": VERSION}
+    about |= metadata
+    about["checksums"] = json.dumps({name: checksum(array) for name, array in tensors.items()})
+    header: dict[str, Any] = {"__metadata__": about}
+    end = 0
+    for name, array in tensors.items():
+        stop = end + array.nbytes
+        header[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [end, stop]}
+        end = stop
+    text = json.dumps(header).encode()
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    text = text.replace(_CHECK + b"0" * _DIGITS, _CHECK + checksum(text).encode(), 1)
+    if first:
+        text = text.replace(_BEGIN + b"0" * 2 * _SLOT, _BEGIN + 2 * _slot(Commit(0, 8 + len(text) + end)), 1)
+    return len(text).to_bytes(8, "little") + text, tensors
+
+
+def _begins_block(tail: bytes, end: int) -> bool:
+    """Whether the bytes behind the `end` valid ones may be what a killed append left."""
+    padding = -end % ALIGNMENT
+    head, text = tail[padding : padding + 8], tail[padding + 8 :]
+    form = b'{"__metadata__": {"check": "'
+    return not any(tail) or (not any(tail[:padding]) and not any(head[4:]) and text.startswith(form[: len(text)]))
+
+
+def _unpack(data: NDArray[np.uint8], start: int, kind: str) -> BlockView:
+    """Read the block at `start`; its header is compared with its checksum, its tensors are only looked up."""
+    length = int.from_bytes(data[start : start + 8].tobytes(), "little")
+    if not 0 < length <= min(MAX_HEADER, len(data) - start - 8):
+        raise IndexFileError("not an index file, or cut short")
+    text = data[start + 8 : start + 8 + length].tobytes()
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise IndexFileError("not an index file, or damaged (its header is no JSON)") from error
+    if not isinstance(header, dict):
+        raise IndexFileError("not an index file, or damaged (its header is no JSON object)")
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise IndexFileError("damaged metadata")
+    if metadata.get("version") == VERSION and metadata.get("check") != _header_check(text):
+        raise IndexFileError("damaged header (its checksum does not agree)")
+    if metadata.get("format") != kind:
+        raise IndexFileError("a safetensors file, but not an index of projbank")
+    version = _number(metadata, "version")
+    if version > int(VERSION):
+        raise IndexFileError(f"written by a newer projbank (file version {version}); upgrade to read it")
+    tensors, origin = {}, start + 8 + length
+    end = origin
+    try:
+        checksums = json.loads(metadata.get("checksums", "{}"))
+        for name, entry in header.items():
+            dtype, shape, (first, stop) = DTYPES[entry["dtype"]], tuple(entry["shape"]), entry["data_offsets"]
+            if any(type(number) is not int or number < 0 for number in (*shape, first, stop)) or len(shape) > 2:
+                raise ValueError("numbers out of range")
+            size = dtype.itemsize * int(np.prod([1, *shape], dtype=object))
+            if first != end - origin or stop - first != size or end + size > len(data):
+                raise ValueError(f"{name!r} does not lie where it should")
+            tensors[name] = data[end : end + size].view(dtype).reshape(shape)
+            end += size
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise IndexFileError(f"damaged header ({error!s:.100})") from error
+    return BlockView(metadata, tensors, checksums, end)
+
+
+def _header_check(text: bytes) -> str:
+    """Return the checksum that a header holds: that of itself, with zeros for what is written in later."""
+    plain = bytearray(text)
+    if text.startswith(_BEGIN):
+        plain[len(_BEGIN) : len(_BEGIN) + 2 * _SLOT] = b"0" * 2 * _SLOT
+    place = text.find(_CHECK) + len(_CHECK)
+    plain[place : place + _DIGITS] = b"0" * _DIGITS
+    return checksum(bytes(plain))
+
+
+def _write(file: Any, header: bytes, tensors: Tensors) -> None:
+    file.write(header)
     for array in tensors.values():
         flat = array.reshape(-1).view(np.uint8)
         for start in range(0, len(flat), COPY_BYTES):
@@ -253,12 +368,3 @@ def _write(file: Any, tensors: Tensors) -> None:
 def _flush(file: Any) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _lock(path: Path, file: Any) -> None:
-    if fcntl is None:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise BlockingIOError(f"{path}: another process is adding to it; try again when it has ended.") from error

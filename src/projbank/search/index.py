@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from projbank.bits import check_codes, clear_padding, pack
 from projbank.params import check_choice, check_int, reject
-from projbank.search.blocks import Block
+from projbank.search.file import check_unchanged
 from projbank.search.gallery import Gallery
-from projbank.search.scan import NOTHING, Part, nearest, nearest_weighted, within
-from projbank.search.storage import Stored, append_changes, check_unchanged, read_gallery, write_gallery
+from projbank.search.scan import NOTHING, Block, Part, nearest, nearest_weighted, within
 from projbank.threads import thread_count
 
 LEAST_CODES = 20_000
@@ -83,11 +82,11 @@ class HammingIndex:
         self._gallery = Gallery(self._n_bits)
         self._recall = _check_recall(recall)
         self._n_jobs = n_jobs
-        self._stored: Stored | None = None
         thread_count(n_jobs)
         if array is not None:
             new = self._gallery.check(array, ids, payload)
-            self._gallery.append(Block(new._replace(codes=np.ascontiguousarray(new.codes))))
+            block = Block(new._replace(codes=np.ascontiguousarray(new.codes)))
+            self._gallery.take(block, int(new.ids.max(initial=-1)) + 1)
             self._organise()
 
     @property
@@ -218,7 +217,9 @@ class HammingIndex:
             from projbank.search.rerank import by_margins
 
             rows = self._gallery.rows_of(found.reshape(-1)).reshape(found.shape)
-            values, found = by_margins(self._gallery.all_parts(), rows, found, points, k, query_bits, n_threads)
+            values, found = by_margins(
+                [block.part for block in self._gallery.blocks], rows, found, points, k, query_bits, n_threads
+            )
         else:
             from projbank.search.rerank import by_vectors
 
@@ -269,15 +270,16 @@ class HammingIndex:
         IndexFileError
             If the file was changed by someone else since it was loaded.
         """
-        if path is None and self._stored is None:
-            raise ValueError("path must be given: the index was not loaded from one file, nor saved to one.")
-        if path is None and self._stored is not None and self._stored.can_grow(self._gallery):
-            self._stored = append_changes(self._stored, self._gallery)
-            return
-        if self._stored is not None and path is None:
-            path = check_unchanged(self._stored)
+        if path is None:
+            if self._gallery.state is None:
+                raise ValueError("path must be given: the index was not loaded from one file, nor saved to one.")
+            if self._gallery.append_changes():
+                return
+            check_unchanged(self._gallery.state)
+            path = self._gallery.state.path
         self._organise(always=not self._gallery.is_one_block)
-        self._stored = write_gallery(path, self._gallery, self._settings())  # type: ignore[arg-type]
+        settings = {"made_by": self.made_by, "recall": None if self._recall is None else repr(self._recall)}
+        self._gallery.write(path, {name: value for name, value in settings.items() if value is not None})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Self:
@@ -294,15 +296,11 @@ class HammingIndex:
             If a file is not an index, is damaged or cut short, or was written by a newer version.
         """
         paths = [path] if isinstance(path, str | os.PathLike) else list(path)
-        gallery, settings, stored = read_gallery(paths)
+        gallery, settings = Gallery.read(paths)
         recall = float(settings["recall"]) if "recall" in settings else None
         index = cls(n_bits=gallery.n_bits, made_by=settings.get("made_by"), recall=recall)
-        index._gallery, index._stored = gallery, stored
+        index._gallery = gallery
         return index
-
-    def _settings(self) -> dict[str, str]:
-        settings = {"made_by": self.made_by, "recall": None if self._recall is None else repr(self._recall)}
-        return {name: value for name, value in settings.items() if value is not None}
 
     def _one_stage(
         self,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from projbank.bits import pack
 from projbank.kernels import hamming_lists
-from projbank.search.scan import _NO_ID, NOTHING, Nearest, Part, sort_pairs
+from projbank.search.scan import NOTHING, Nearest, Part, empty_heaps, without_empty
 from projbank.threads import run_each, split_rows
 
 WORDS = 24
@@ -144,8 +144,7 @@ def nearest_in_lists(
     part: Part, lists: Lists, queries: NDArray[np.uint8], k: int, reach: Reach, n_threads: int, most: int = NOTHING
 ) -> Nearest:
     """As `scan.nearest`, among the codes that the search visits; a query's result depends on nothing but itself."""
-    distances = np.full((len(queries), k), most, np.int32)
-    found = np.full((len(queries), k), _NO_ID, np.int64)
+    distances, found = empty_heaps(len(queries), k, most)
     n_lists, n_bytes = lists.centres.shape
     stops = stages(n_bytes)
     slacks = np.array([*reach.slacks, 0.0])
@@ -163,8 +162,7 @@ def nearest_in_lists(
 
     at_once = min(QUERIES_PER_CALL, max(8, TABLE_BYTES // (4 * n_lists)), -(-len(queries) // n_threads))
     run_each(one, split_rows(len(queries), max(1, at_once)), n_threads)
-    best, ids = sort_pairs(distances, found, k)
-    return np.where(ids == _NO_ID, NOTHING, best), np.where(ids == _NO_ID, -1, ids)
+    return without_empty(distances, found, k)
 
 
 def stages(n_bytes: int) -> NDArray[np.int64]:

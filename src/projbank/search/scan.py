@@ -1,9 +1,13 @@
-"""The k nearest codes of a batch of queries, or all within a distance, spread over threads: never dependent on how."""
+"""Codes in blocks, and the k nearest of them to a batch of queries, or all within a distance, on any number of threads.
+
+A block is what was added at a time or lies in one stretch of a file, with ids, texts and payload beside. Threads share
+the scan of it out; the result never depends on how.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +15,7 @@ from numpy.typing import NDArray
 from projbank.threads import run_all, run_each, split_rows
 
 if TYPE_CHECKING:
+    from projbank.search.lists import Lists
     from projbank.search.margins import WeightedQueries
 
 BLOCK_BYTES = 128 << 10
@@ -27,6 +32,45 @@ Nearest = tuple[NDArray[np.int32], NDArray[np.int64]]
 Within = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]
 
 
+class Texts:
+    """Texts that lie one after another as UTF-8; text i is the bytes from offsets[i] to offsets[i + 1]."""
+
+    def __init__(self, offsets: NDArray[np.int64], letters: NDArray[np.uint8]) -> None:
+        self.offsets, self.letters = offsets, letters
+
+    @classmethod
+    def of(cls, texts: list[str] | Texts) -> Texts:
+        """Lay texts out; those that already are stay where they are."""
+        if isinstance(texts, Texts):
+            return texts
+        encoded = [text.encode("utf-8", "surrogateescape") for text in texts]
+        offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+        return cls(offsets, np.frombuffer(b"".join(encoded), np.uint8))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> str:
+        start, stop = int(self.offsets[row]), int(self.offsets[row + 1])
+        return self.letters[start:stop].tobytes().decode("utf-8", "surrogateescape")
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[row] for row in range(len(self)))
+
+
+Column = list[str] | Texts
+"""One text per code."""
+
+
+class NewCodes(NamedTuple):
+    """Checked codes, one id for each, and perhaps a text and a payload for each."""
+
+    codes: NDArray[np.uint8]
+    ids: NDArray[np.int64]
+    names: Column | None = None
+    payload: Column | None = None
+
+
 class Part(NamedTuple):
     """Codes that lie together, one id for each (negative: does not count), and the rows to visit (None: all)."""
 
@@ -40,14 +84,86 @@ class Part(NamedTuple):
         return len(self.codes) if self.rows is None else len(self.rows)
 
 
-class _Stretch(NamedTuple):
-    """Consecutive rows to visit of one part, as the kernels take them."""
+class Block:
+    """Codes with what belongs to them; rows that were removed stay in place and do not count.
 
-    codes: int
-    row_stride: int
-    ids: int
-    rows: int
-    n_rows: int
+    Parameters
+    ----------
+    content : NewCodes
+        Used where it is, never written to.
+    """
+
+    def __init__(self, content: NewCodes) -> None:
+        self._codes, self._ids, self.names, self.payload = content
+        self._live = self._ids
+        self._count = self.n_live = len(self._ids)
+        self._owned = False
+        self._order: NDArray[np.int64] | None = None
+        self._consecutive: bool | None = None
+        self.lists: Lists | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def part(self) -> Part:
+        """All codes as the scans take them, with ids of -1 for those that were removed."""
+        return Part(self._codes[: self._count], self._live[: self._count])
+
+    def live_rows(self) -> NDArray[np.int64]:
+        """Rows that were not removed."""
+        return np.flatnonzero(self._live[: self._count] >= 0)
+
+    def content(self) -> NewCodes:
+        """What was not removed; the arrays themselves where nothing was."""
+        if self.n_live == self._count:
+            return NewCodes(self._codes[: self._count], self._ids[: self._count], self.names, self.payload)
+        rows = self.live_rows()
+        return NewCodes(self._codes[rows], self._ids[rows], chosen(self.names, rows), chosen(self.payload, rows))
+
+    def rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Row of each id, -1 where there is none."""
+        live = self._live[: self._count]
+        if self._count == 0:
+            return np.full(len(ids), -1)
+        if self._consecutive is None:
+            self._consecutive = bool(live[0] >= 0 and np.all(live[1:] == live[:-1] + 1))
+        if self._consecutive:
+            rows = ids - live[0]
+            return np.where((rows >= 0) & (rows < self._count), rows, -1)
+        if self._order is None:
+            self._order = np.argsort(live, kind="stable")
+        places = np.minimum(np.searchsorted(live, ids, sorter=self._order), self._count - 1)
+        rows = self._order[places]
+        return np.where((live[rows] == ids) & (ids >= 0), rows, -1)
+
+    def remove(self, rows: NDArray[np.int64]) -> None:
+        """Let the given rows, which count until now, count no more."""
+        if self._live is self._ids:
+            self._live = self._ids.copy()
+        self._live[rows] = -1
+        self._order, self._consecutive = None, False
+        self.n_live -= len(rows)
+
+    def append(self, new: NewCodes) -> None:
+        """Add codes to a block in memory; its buffers grow by half, so that many small adds stay cheap."""
+        count, total = self._count, self._count + len(new.ids)
+        if not self._owned or total > len(self._codes):
+            room, removed = max(total, 3 * count // 2), self._live is not self._ids
+            self._codes, self._ids = _grown(self._codes[:count], room), _grown(self._ids[:count], room)
+            self._live = _grown(self._live[:count], room) if removed else self._ids
+            self._owned = True
+        self._codes[count:total] = new.codes
+        self._ids[count:total] = self._live[count:total] = new.ids
+        self.names = _joined(self.names, count, new.names, len(new.ids), "")
+        self.payload = _joined(self.payload, count, new.payload, len(new.ids), "null")
+        self._count, self._order, self._consecutive = total, None, None
+        self.n_live += len(new.ids)
+
+
+def chosen(column: Column | None, rows: NDArray[np.int64]) -> Column | None:
+    """Texts of some rows, where there are texts."""
+    return None if column is None else [column[row] for row in rows.tolist()]
 
 
 def nearest(parts: Sequence[Part], queries: NDArray[np.uint8], k: int, n_threads: int, most: int = NOTHING) -> Nearest:
@@ -75,19 +191,17 @@ def within(parts: Sequence[Part], queries: NDArray[np.uint8], most: int, n_threa
     points = np.ascontiguousarray(queries)
     n_queries, n_bytes = points.shape
 
-    def one(stretch: _Stretch) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    def one(*stretch: int) -> Any:
         room = 1024
         while True:
             found = np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int64)
             count = hamming.scan_within(*stretch, points.ctypes.data, n_queries, n_bytes, most, *found)
             if count <= room:
-                return found[0][:count], found[1][:count], found[2][:count]
+                return [column[:count] for column in found]
             room = count
 
     rows = max(1, BLOCK_BYTES // n_bytes)
-    calls = [
-        (piece,) for part in parts for start, stop in split_rows(part.n_rows, rows) for piece in _cut(part, start, stop)
-    ]
+    calls = [call for part in parts for cut in split_rows(part.n_rows, rows) for call in _stretches([part], *cut)]
     pieces = list(run_all(one, calls, n_threads)) if n_queries else []
     if not pieces:
         return np.zeros(n_queries + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64)
@@ -110,21 +224,14 @@ def weighted_distances(
     starts = np.cumsum([0, *(len(part.codes) for part in parts)])
 
     def one(q: int) -> None:
-        n_planes, n_bytes = queries.planes.shape[1:]
         signs, planes = queries.signs[q], queries.planes[q]
         for (codes, _, _), start, stop in zip(parts, starts[:-1], starts[1:], strict=True):
             places = np.flatnonzero((rows[q] >= start) & (rows[q] < stop))
             own = np.empty(len(places), dtype=np.int32)
             hamming.weighted_distances(
-                codes.ctypes.data,
-                codes.strides[0],
-                rows[q, places] - start,
-                signs.ctypes.data,
-                planes.ctypes.data,
-                n_planes,
-                n_bytes,
-                own,
-            )
+                codes.ctypes.data, codes.strides[0], rows[q, places] - start, signs.ctypes.data, planes.ctypes.data,
+                *planes.shape, own,
+            )  # fmt: skip
             distances[q, places] = own
 
     run_each(one, [(q,) for q in range(len(rows))], n_threads)
@@ -137,13 +244,19 @@ def sort_pairs(distances: NDArray, ids: NDArray[np.int64], k: int) -> tuple[NDAr
     return np.take_along_axis(distances, order, axis=1), np.take_along_axis(ids, order, axis=1)
 
 
+def without_empty(distances: NDArray[np.int32], ids: NDArray[np.int64], k: int) -> Nearest:
+    """As `sort_pairs`, of heaps whose places without a code are marked as such."""
+    best, found = sort_pairs(distances, ids, k)
+    return np.where(found == _NO_ID, NOTHING, best), np.where(found == _NO_ID, -1, found)
+
+
+def empty_heaps(n_queries: int, k: int, most: int) -> Nearest:
+    """Heaps (n_queries, k) for the kernels, which put codes at a distance of at most `most` there."""
+    return np.full((n_queries, k), most, np.int32), np.full((n_queries, k), _NO_ID, np.int64)
+
+
 def _scan(
-    parts: Sequence[Part],
-    queries: NDArray[np.uint8],
-    planes: NDArray[np.uint8],
-    k: int,
-    n_threads: int,
-    most: int,
+    parts: Sequence[Part], queries: NDArray[np.uint8], planes: NDArray[np.uint8], k: int, n_threads: int, most: int
 ) -> Nearest:
     """Each thread fills heaps from its own share of the codes; the best of all heaps are the best of all codes."""
     from projbank.kernels import hamming
@@ -156,20 +269,11 @@ def _scan(
         return distances, found
 
     def one_share(points: NDArray[np.uint8], weights: NDArray[np.uint8], start: int, stop: int) -> Nearest:
-        best = np.full((len(points), min(kept, stop - start)), most, dtype=np.int32)
-        ids = np.full(best.shape, _NO_ID, dtype=np.int64)
+        heaps = empty_heaps(len(points), min(kept, stop - start), most)
+        addresses = points.ctypes.data, weights.ctypes.data
         for stretch in _stretches(parts, start, stop):
-            hamming.scan(
-                *stretch,
-                points.ctypes.data,
-                weights.ctypes.data,
-                weights.shape[1],
-                n_bytes,
-                max(1, BLOCK_BYTES // n_bytes),
-                best,
-                ids,
-            )
-        return best, ids
+            hamming.scan(*stretch, *addresses, weights.shape[1], n_bytes, max(1, BLOCK_BYTES // n_bytes), *heaps)
+        return heaps
 
     for first, last in split_rows(len(queries), max(1, HEAP_BYTES // (12 * kept * n_threads))):
         points, weights = np.ascontiguousarray(queries[first:last]), np.ascontiguousarray(planes[first:last])
@@ -177,24 +281,36 @@ def _scan(
         shares = split_rows(n_rows, -(-n_rows // n_shares))
         heaps = run_all(one_share, [(points, weights, *share) for share in shares], n_threads)
         best, ids = (np.concatenate(column, axis=1) for column in zip(*heaps, strict=True))
-        best, ids = sort_pairs(best, ids, kept)
-        distances[first:last, :kept] = np.where(ids == _NO_ID, NOTHING, best)
-        found[first:last, :kept] = np.where(ids == _NO_ID, -1, ids)
+        distances[first:last, :kept], found[first:last, :kept] = without_empty(best, ids, kept)
     return distances, found
 
 
-def _stretches(parts: Sequence[Part], start: int, stop: int) -> Iterator[_Stretch]:
-    """Rows start:stop of all parts one after another, as stretches of single parts."""
-    for part in parts:
-        yield from _cut(part, max(0, start), min(stop, part.n_rows))
-        start, stop = start - part.n_rows, stop - part.n_rows
+def _stretches(parts: Sequence[Part], start: int, stop: int) -> Iterator[tuple[int, int, int, int, int]]:
+    """Rows start:stop of all parts one after another, as the kernels take consecutive rows of one part.
+
+    Address of codes, bytes from row to row, addresses of ids and of the rows to visit (0: all), and their number.
+    """
+    for codes, ids, rows in parts:
+        n_rows = len(codes) if rows is None else len(rows)
+        first, last = max(0, start), min(stop, n_rows)
+        if first < last and rows is not None:
+            yield codes.ctypes.data, codes.strides[0], ids.ctypes.data, rows[first:].ctypes.data, last - first
+        elif first < last:
+            yield codes[first:].ctypes.data, codes.strides[0], ids[first:].ctypes.data, 0, last - first
+        start, stop = start - n_rows, stop - n_rows
 
 
-def _cut(part: Part, start: int, stop: int) -> Iterator[_Stretch]:
-    if start >= stop:
-        return
-    codes, ids, rows = part
-    if rows is not None:
-        yield _Stretch(codes.ctypes.data, codes.strides[0], ids.ctypes.data, rows[start:].ctypes.data, stop - start)
-    else:
-        yield _Stretch(codes[start:].ctypes.data, codes.strides[0], ids[start:].ctypes.data, 0, stop - start)
+def _grown(array: NDArray[Any], length: int) -> NDArray[Any]:
+    """The same rows in a longer buffer."""
+    buffer = np.empty((length, *array.shape[1:]), array.dtype)
+    buffer[: len(array)] = array
+    return buffer
+
+
+def _joined(old: Column | None, n_old: int, new: Column | None, n_new: int, default: str) -> Column | None:
+    """Texts of old and new rows; a list is extended where it is."""
+    if old is None and new is None:
+        return None
+    texts = old if isinstance(old, list) else ([default] * n_old if old is None else list(old))
+    texts.extend([default] * n_new if new is None else new)
+    return texts

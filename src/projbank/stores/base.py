@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from projbank.bits import check_codes, clear_padding, code_bytes
 from projbank.extras import install
 from projbank.params import check_choice, check_int
-from projbank.search.blocks import NewCodes
 from projbank.search.ids import are_texts, encode_payload, new_ids, refuse
-from projbank.search.scan import NOTHING, Nearest, sort_pairs
+from projbank.search.scan import NOTHING, Nearest, NewCodes, sort_pairs
 from projbank.threads import split_rows
 
 VALUES_PER_QUESTION = 10_000

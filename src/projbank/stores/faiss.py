@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from projbank.bits import code_bytes
 from projbank.files import atomic_path, input_file, remove_litter
 from projbank.npyfile import MAGIC, check_seal, seal
-from projbank.search.blocks import NewCodes
-from projbank.search.scan import NOTHING, Nearest, Part, nearest
+from projbank.search.scan import NOTHING, Nearest, NewCodes, Part, nearest
 from projbank.stores.base import FLAT, CodeStore, IndexKind, Row, Wanted
 
 VERSION = 3

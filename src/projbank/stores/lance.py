@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.bits import code_bytes
-from projbank.search.blocks import NewCodes
-from projbank.search.scan import Nearest
+from projbank.search.scan import Nearest, NewCodes
 from projbank.stores.base import FLAT, CodeStore, IndexKind, Row, Wanted, collect, import_extra
 
 BITS_KEY = b"projbank.n_bits"

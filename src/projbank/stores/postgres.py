@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from projbank.bits import code_bytes, unpack
 from projbank.params import reject
-from projbank.search.blocks import NewCodes
-from projbank.search.scan import Nearest
+from projbank.search.scan import Nearest, NewCodes
 from projbank.stores.base import FLAT, VALUES_PER_QUESTION, CodeStore, IndexKind, Row, Wanted, collect, import_extra
 from projbank.threads import split_rows
 

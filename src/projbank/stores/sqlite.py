@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.search.blocks import NewCodes
-from projbank.search.scan import Nearest
+from projbank.search.scan import Nearest, NewCodes
 from projbank.stores.base import FLAT, CodeStore, IndexKind, Row, Wanted, collect, import_extra
 
 MAX_NAME = 200

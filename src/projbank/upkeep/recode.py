@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from projbank.files import input_file
 from projbank.integrity import checksum
+from projbank.kinds import kind_of
 from projbank.locks import locked
 from projbank.models.reference import keys
 from projbank.npyfile import open_npy
@@ -24,7 +25,6 @@ from projbank.progress import progress
 from projbank.rows.source import RowSource, as_rows
 from projbank.rows.views import ChosenRows
 from projbank.search import HammingIndex
-from projbank.search.file import is_index
 from projbank.sinks import Output, npy_sink
 from projbank.stores.base import CodeStore
 
@@ -61,7 +61,7 @@ def recode(
     _check_bank(bank, rows)
     target = Path(os.path.realpath(path))
     work = target.with_name(f".{target.name}.recoding")
-    kind = "index" if is_index(target) else "codes"
+    kind = "index" if kind_of(target) == "index" else "codes"
     with locked(work, f"{path}: another process is coding it anew; try again when it has ended."):
         try:
             if kind == "index":

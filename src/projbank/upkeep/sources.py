@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.bits import check_codes
+from projbank.kinds import kind_of
 from projbank.rows.files import first_bytes
 
 _FAISS = b"IB"
@@ -27,8 +28,6 @@ class StoredCodes(NamedTuple):
 
 def open_codes(path: str | os.PathLike[str]) -> StoredCodes:
     """Open codes: `.npy` (uint8), an index file of projbank, or a binary index of FAISS (flat, IVF or HNSW)."""
-    from projbank.search.file import is_index
-
     path = Path(path)
     head = first_bytes(path)
     if head.startswith(b"\x93NUMPY"):
@@ -39,7 +38,7 @@ def open_codes(path: str | os.PathLike[str]) -> StoredCodes:
         return StoredCodes(check_codes(array, name=str(path)), None, note.get("n_bits"), note.get("made_by"))
     if head.startswith(_FAISS):
         return _of_faiss(path)
-    if not is_index(path):
+    if kind_of(path) != "index":
         raise ValueError(f"{path}: holds no codes; known are .npy of dtype uint8, indexes of projbank and of FAISS.")
     from projbank.search import HammingIndex
 
