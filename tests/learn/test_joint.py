@@ -8,7 +8,6 @@ from projbank import ProjectionBank
 from projbank.bits import unpack
 from projbank.kernels.encode import transposed_rows
 from projbank.learn import descent, joint, target
-from projbank.learn import loss as losses
 from projbank.learn.neighbors import nearest_neighbors
 from projbank.learn.target import standardise
 from projbank.methods.banks import JointBank
@@ -39,7 +38,7 @@ def test_loss_and_gradient_agree_with_finite_differences(seed, noisy):
     noise = rng.standard_normal((11, 5)).astype(np.float32) * noisy
     wanted = rng.standard_normal((11, 11)).astype(np.float32)
     wanted = standardise(wanted + wanted.T)
-    loss, slopes = losses.code_loss(F, wanted, noise=noise if noisy else None)
+    loss, slopes = descent.code_loss(F, wanted, noise=noise if noisy else None)
     exact = F.astype(float)
     deviations = exact.std(axis=0)
     assert loss == pytest.approx(naive_loss(exact, wanted, deviations, noise), abs=1e-5)
@@ -56,18 +55,18 @@ def test_a_loss_of_many_margins_is_the_same_on_any_threads_and_equal_margins_hav
     F, noise = (rng.standard_normal((300, 1030), dtype=np.float32) for _ in range(2))
     F[:, 7] = 3
     wanted = standardise(np.corrcoef(rng.standard_normal((300, 20))).astype(np.float32))
-    loss, slopes = losses.code_loss(F, wanted, 1, noise=noise)
+    loss, slopes = descent.code_loss(F, wanted, 1, noise=noise)
     assert np.isfinite(slopes).all()
     assert not slopes[:, 7].any()
     for n_threads in (2, 3):
-        again, same = losses.code_loss(F, wanted, n_threads, noise=noise)
+        again, same = descent.code_loss(F, wanted, n_threads, noise=noise)
         assert again == loss
         np.testing.assert_array_equal(same, slopes)
 
 
 def test_short_codes_have_less_noise():
-    assert [losses.noise_level(n_bits) for n_bits in (16, 64, 256, 8000)] == [0.125, 0.25, 0.5, 0.5]
-    assert [losses.noise_level(n_bits, 0.2) for n_bits in (64, 8000)] == pytest.approx([0.1, 0.2])
+    assert [descent.noise_level(n_bits) for n_bits in (16, 64, 256, 8000)] == [0.125, 0.25, 0.5, 0.5]
+    assert [descent.noise_level(n_bits, 0.2) for n_bits in (64, 8000)] == pytest.approx([0.1, 0.2])
 
 
 def test_with_less_noise_training_vectors_are_followed_more_closely():
@@ -253,4 +252,4 @@ def test_margins_have_deviation_one_and_queries_are_their_tanh():
 
 
 def test_batches_are_smaller_where_bits_are_many():
-    assert [losses.batch_size(n_bits) for n_bits in (7, 2048, 2560, 4096, 100_000)] == [512, 512, 409, 256, 256]
+    assert [descent.batch_size(n_bits) for n_bits in (7, 2048, 2560, 4096, 100_000)] == [512, 512, 409, 256, 256]

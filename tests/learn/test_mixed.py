@@ -3,8 +3,8 @@ import pytest
 import scipy.sparse as sp
 
 from projbank import HammingIndex, ProjectionBank, load
-from projbank.learn.graph import WalkTarget, approximate_neighbors, cosine_share, exact_neighbors, neighbor_walk
 from projbank.learn.mixed import Head, principal_components
+from projbank.learn.target import WalkTarget, approximate_neighbors, cosine_share, exact_neighbors, neighbor_walk
 from projbank.metrics import precision_at_k
 from projbank.rows.source import as_rows
 

@@ -21,10 +21,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.learn.descent import descend, hold_back
+from projbank.learn.descent import NOISE, batch_size, descend, hold_back
 from projbank.learn.grouping import GroupLearner, say_groups
 from projbank.learn.learnt_groups import FEWEST, learn_groups
-from projbank.learn.loss import NOISE, batch_size
 from projbank.learn.moving import Mover
 from projbank.learn.random import Floats, LearntBank, groups_for_sparse, random_signs
 from projbank.learn.run import Run, chosen, neighbor_count

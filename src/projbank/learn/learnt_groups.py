@@ -13,9 +13,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from projbank.kernels.nearest import score_candidates
-from projbank.learn.descent import Adam
+from projbank.learn.descent import Adam, batch_size, code_loss
 from projbank.learn.grouping import fill_places, fill_rest, separate_labels
-from projbank.learn.loss import batch_size, code_loss
 from projbank.learn.target import SimilarityTarget, product, standardise
 from projbank.rows.source import RowSource, row_blocks
 from projbank.threads import blas_threads, run_each, split_rows

@@ -6,7 +6,7 @@ random: where learning starts, codes are those of components in a random frame. 
 
     1 - corr(S, T) + mean over bits of (mean of h)^2,   S = h h' / d,   h = tanh(margins / deviation + noise)
 
-where T tells which vectors belong together (`projbank.learn.graph`): where walks from them on the graph of neighbours
+where T tells which vectors belong together (`projbank.learn.target`): where walks from them on the graph of neighbours
 meet, and, where that graph has few clusters, their cosines in the space of the components too. In every batch a share
 of the sums is dropped, against learning vectors by heart. Held-back vectors shorten the step, end the learning and
 choose the weights (`projbank.learn.descent`).
@@ -24,20 +24,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from projbank.learn.components import leading_values
-from projbank.learn.descent import Learnable, descend
-from projbank.learn.graph import (
+from projbank.learn.descent import NOISE, Learnable, descend
+from projbank.learn.neighbors import centered_rows
+from projbank.learn.random import RandomLearner
+from projbank.learn.run import Learner, Run, chosen, neighbor_count
+from projbank.learn.target import (
     UNKNOWN,
     WalkTarget,
     approximate_neighbors,
     cosine_share,
     exact_neighbors,
     neighbor_walk,
+    product,
 )
-from projbank.learn.loss import NOISE
-from projbank.learn.neighbors import centered_rows
-from projbank.learn.random import RandomLearner
-from projbank.learn.run import Learner, Run, chosen, neighbor_count
-from projbank.learn.target import product
 from projbank.models.bank import Bank
 from projbank.models.headed import HeadedBank
 from projbank.params import reject
