@@ -9,7 +9,7 @@ from projbank.paper.report.causes import NAMES, OTHERS, WORDS
 from projbank.paper.report.statements import AGREES, DIFFERS, STATEMENTS, Statement, judge, names_of, paper_figures
 from projbank.paper.report.study import SetInfo
 
-RATIOS = (64, 32, 16, 8)
+RATIOS, TUNED_RATIOS = (64, 32, 16, 8), (64, 16, 8)
 SVM_RATIOS, COST_RATIOS = (20, 15, 10, 8), (16, 8)
 EQUAL = ("lsh", "bpb", "bpb-equal")
 SPLITS = {1: "¹", 2: "²", 3: "³"}
@@ -17,18 +17,31 @@ VARIED = ("lam", "n_basis")
 """Parameters of the protocol `sensitivity`."""
 MARKS = {AGREES: "+", DIFFERS: "-"}
 WHOLE = ("original", "lsh", "bpb", "bpb-equal")
+PIPELINES = {
+    "photos_dense": "dense SIFT",
+    "photos_points": "SIFT at interest points",
+    "photos_plain": "dense SIFT, no power normalisation",
+}
+"""Sets of the same pictures that are described in other ways."""
+PIPELINE_METHODS = ("lsh", "randst+bpb", "bpb", "bpb-equal")
+NAMED = {"lam": "lambda", "sigma_factor": "sigma factor", "n_basis": "n", "sigma": "sigma", "n_landmarks": "landmarks"}
 Records = dict[str, Any]
 
 
 def tables(records: Records) -> dict[str, dict[str, str]]:
     """Tables by page and name."""
-    notes = {
+    measured = {
         "equal": _equal(records),
         "whole": _whole(records),
+        "pipelines": _pipelines(records),
+        "tuned": _tuned(records),
+        "action": _action(records),
         "statements": _statements(records),
-        **(_causes(records) if "causes" in records else {}),
+        **_causes(records),
+        "groups": _kernel(records),
+        "readings": _readings(records),
     }
-    return {"paper.md": notes | {"groups": _kernel(records)}}
+    return {"paper.md": measured}
 
 
 def short(value: float | None, digits: int = 3) -> str:
@@ -86,7 +99,7 @@ def _set(records: Records, name: str, about: Records) -> SetInfo:
         for n_bits, value, _ in lengths
     ]
     one.records["sensitivity"] = [
-        cell(method, int(n_bits), precision={"50": values[1]})
+        cell(method.partition(" N=")[0], int(n_bits), precision={"50": values[1]})
         for method, lengths in records.get("variants", {}).get(name, {}).items()
         for n_bits, values in lengths.items()
         if method.partition(" ")[2].partition("=")[0] in VARIED
@@ -120,27 +133,117 @@ def _figures(said: Statement, figures: dict[str, float]) -> str:
 
 
 def _equal(records: Records) -> str:
-    """P@50 of LSH, of BPB on k-means groups and on groups of equal size; the number of splits where it is not five."""
-    rows, columns = [], {name: [_lengths(records, name, m) for m in EQUAL] for name in records["sets"]}
-    tenth = any(records["sets"][name]["D"] // 10 in lengths for name, found in columns.items() for lengths in found)
-    ratios = (*RATIOS[:-1], *([10] if tenth else []), RATIOS[-1])
-    for name, about in records["sets"].items():
-        found, cells = columns[name], []
+    """P@50 of LSH, of BPB on k-means groups and on groups of equal size; the number of splits where it is not five.
+
+    What was learnt from another number of vectors than the sets' own has rows of its own.
+    """
+    columns = {}
+    for name in records["sets"]:
+        for size in ("", *_other_sizes(records, name)):
+            columns[name, size] = [_lengths(records, name, m, "" if m == "lsh" else size) for m in EQUAL]
+    tenth = any(records["sets"][name]["D"] // 10 in found for (name, _), each in columns.items() for found in each)
+    rows, ratios = [], (*RATIOS[:-1], *([10] if tenth else []), RATIOS[-1])
+    for (name, size), found in columns.items():
+        about, cells = records["sets"][name], []
         for ratio in ratios:
             values = [lengths.get(about["D"] // ratio, (None, 0)) for lengths in found]
-            cells.append("/".join(short(value) + SPLITS.get(splits, "") for value, splits in values))
-        rows.append(
-            [about["title"].replace(" ", "&nbsp;"), short(records["retrieval"][name]["original"][0][1]), *cells]
-        )
+            words = [short(value) + SPLITS.get(splits, "") for value, splits in values]
+            cells.append("/".join(words) if {*words[bool(size) :]} != {"-"} else "-")
+        title = _fixed(about["title"] + (", " + size.replace("=", " = ") if size else ""))
+        rows.append([title, short(records["retrieval"][name]["original"][0][1]), *cells])
     return table(["LSH/k-means/equal", "floats", *(f"D/{ratio}" for ratio in ratios)], rows)
 
 
-def _lengths(records: Records, name: str, method: str) -> dict[int, tuple[float | None, int]]:
+def _other_sizes(records: Records, name: str) -> list[str]:
+    """Numbers of training vectors, as "N=1000", from which equal groups were learnt beside the set's own."""
+    return sorted(
+        words.split()[1] for words in records.get("variants", {}).get(name, {}) if words.startswith("bpb-equal N=")
+    )
+
+
+def _lengths(records: Records, name: str, method: str, size: str = "") -> dict[int, tuple[float | None, int]]:
     """P@50 of a method on a set and its number of splits, by bits."""
-    lengths = records["retrieval"][name].get(method, [])
+    lengths = [] if size else records["retrieval"][name].get(method, [])
     found = {n: (v[1], v[2] if len(v) > 2 else 5) for n, v in zip(records["sets"][name]["bits"], lengths, strict=False)}
-    others = records.get("variants", {}).get(name, {}).get(method, {})
+    others = records.get("variants", {}).get(name, {}).get(f"{method} {size}".strip(), {})
     return found | {int(n_bits): (values[1], values[-1]) for n_bits, values in others.items()}
+
+
+def _fixed(text: str) -> str:
+    """Text that is not broken into lines."""
+    return text.replace(" ", "&nbsp;")
+
+
+def _pipelines(records: Records) -> str:
+    """P@50 of the same pictures, described in other ways, at all lengths measured."""
+    found = {name: records["variants"][name] for name in PIPELINES if name in records.get("variants", {})}
+    lengths = sorted({n for one in found.values() for n in one.get("lsh", {})}, key=int)
+    rows = [
+        [title, short(found[name]["original"]["all"][1])]
+        + ["/".join(short(found[name].get(m, {}).get(n, (0, None))[1]) for m in PIPELINE_METHODS) for n in lengths]
+        for name, title in PIPELINES.items()
+        if name in found
+    ]
+    return table(["LSH/random/k-means/equal", "floats", *(f"{int(n):,} bits" for n in lengths)], rows)
+
+
+def _tuned(records: Records) -> str:
+    """P@50 with chosen parameters beside that of the defaults, and what was chosen."""
+    rows = []
+    for name, found in records.get("tuned", {}).items():
+        for words, lengths in found.items():
+            method, _, size = words.partition(" ")
+            plain = _lengths(records, name, method, size)
+            cells = []
+            for ratio in TUNED_RATIOS:
+                values = lengths.get(f"{records['sets'][name]['D'] // ratio}")
+                default = plain.get(records["sets"][name]["D"] // ratio, (None, 0))[0]
+                cells.append(f"{short(default)}/{short(values[0])}" if values else "-")
+            splits, chosen = next((values[1], values[2]) for values in lengths.values())
+            picked = "; ".join(
+                f"{NAMED.get(word, word)} " + ", ".join(f"{v:g}" for v in sorted({one[word] for one in chosen}))
+                for word in chosen[0]
+            )
+            title = f"{records['sets'][name]['title']}, {records['methods'].get(method, [method])[0]}"
+            rows.append([_fixed(title), *cells, f"{splits}", picked])
+    return table(["default/chosen", *(f"D/{ratio}" for ratio in TUNED_RATIOS), "splits", "chosen"], rows)
+
+
+def _action(records: Records) -> str:
+    """Accuracy of a linear SVM on codes of banks with default parameters and with the paper's, n = 500, lambda = 8."""
+    name = "ucf101_unit"
+    dimensions, rows = records["sets"][name]["D"], []
+    for words, lengths in records.get("action", {}).get(name, {}).items():
+        method = words.split()[0]
+        plain = dict(zip(SVM_RATIOS, records["svm"].get(method, []), strict=False))
+        cells = []
+        for ratio in SVM_RATIOS:
+            default, own = plain.get(ratio, [None]), lengths.get(f"{dimensions // ratio}", [None])
+            cells.append("/".join("-" if v[0] is None else f"{v[0]:.1f}" for v in (default, own)))
+        if " " in words:
+            rows.append([records["methods"].get(method, [method])[0], *cells])
+    return table(["default/paper's", *(f"D/{ratio}" for ratio in SVM_RATIOS)], rows)
+
+
+def _readings(records: Records) -> str:
+    """P@10/P@50 of readings of KBPB that were measured on the VLAD sets at D/64."""
+    sets = ("imagenette_vlad", "caltech_vlad")
+    found: dict[str, list[str]] = {}
+    for place, name in enumerate(sets):
+        bits = f"{records['sets'][name]['D'] // 64}"
+        for words, lengths in records.get("variants", {}).get(name, {}).items():
+            if words.startswith("kbpb") and bits in lengths:
+                cells = found.setdefault(words, ["-"] * len(sets))
+                cells[place] = "/".join(short(value) for value in lengths[bits][:2])
+    rows = [[_reading(words), *cells] for words, cells in sorted(found.items())]
+    return table(["P@10/P@50", *(_fixed(records["sets"][name]["title"]) for name in sets)], rows)
+
+
+def _reading(words: str) -> str:
+    """A variant of a kernel bank in words."""
+    method, *params = words.split()
+    named = [f"{NAMED.get(word, word)} {value}" for word, _, value in (one.partition("=") for one in params)]
+    return ", ".join([{"kbpb-rbf": "k-means groups", "kbpb-rbf-equal": "equal groups"}.get(method, method), *named])
 
 
 def _kernel(records: Records) -> str:
@@ -150,9 +253,10 @@ def _kernel(records: Records) -> str:
         found = records["retrieval"][name]
         for place, ratio in enumerate(RATIOS):
             if "kbpb-rbf-equal" in found and found["kbpb-rbf-equal"][place][1] is not None:
-                title = f"{about['title']}, D/{ratio}".replace(" ", "&nbsp;")
                 values = [found[method][place][1] for method in methods]
-                rows.append([title, short(found["original"][0][1]), *map(short, values)])
+                rows.append(
+                    [_fixed(f"{about['title']}, D/{ratio}"), short(found["original"][0][1]), *map(short, values)]
+                )
     return table(["P@50", "floats", "BPB", "equal", "KBPB", "equal"], rows)
 
 
@@ -166,8 +270,12 @@ def _whole(records: Records) -> str:
         for n_bits in dict.fromkeys([lengths[0], lengths[-1]]):
             values = [found[m]["all" if m == "original" else n_bits] for m in WHOLE]
             about = records["sets"][name]
-            title = f"{about['title']}, D/{round(about['D'] / int(n_bits))}".replace(" ", "&nbsp;")
-            rows.append([title, *("/".join(short(v) for v in value[:2]) for value in values)])
+            rows.append(
+                [
+                    _fixed(f"{about['title']}, D/{round(about['D'] / int(n_bits))}"),
+                    *("/".join(short(v) for v in value[:2]) for value in values),
+                ]
+            )
     return table(["MAP/area", "floats", "LSH", "k-means", "equal"], rows)
 
 

@@ -31,42 +31,46 @@ KEPT: dict[str, Callable[[Records], float]] = {
 
 def take(records: Records, found: list[Records]) -> int:
     """Add cells to the records of the page; returns how many means were taken."""
-    cells: dict[tuple, list[Records]] = {}
+    cells: dict[tuple, dict[int, Records]] = {}
     for cell in found:
         if "error" not in cell:
             name = RENAMED.get(cell["dataset"]["name"], cell["dataset"]["name"])
             kind = cell.get("of", cell["protocol"].get("experiment", "retrieval"))
-            cells.setdefault((kind, name, _words(cell, kind, records["sets"].get(name)), cell["n_bits"]), []).append(
-                cell
-            )
+            words = _words(cell, kind, records["sets"].get(name))
+            cells.setdefault((kind, name, words, cell["n_bits"]), {})[cell["seed"]] = cell
     taken = 0
-    for (kind, name, words, n_bits), group in sorted(cells.items(), key=str):
-        if kind == "retrieval" and name in records["sets"]:
-            taken += _take_retrieval(records, name, words, n_bits, group)
-        elif kind == "retrieval":
-            taken += _take_other(records, name, words, n_bits, group)
+    for (kind, name, words, n_bits), by_seed in sorted(cells.items(), key=str):
+        group = list(by_seed.values())
+        bits, taken = f"{n_bits or 'all'}", taken + 1
+        if kind == "retrieval":
+            if name in records["sets"] and "=" not in words:
+                _take_retrieval(records, name, words, n_bits, group)
+            else:
+                _take_other(records, name, words, bits, group)
         elif kind == "soft" and n_bits:
-            own = (
-                records["soft"]
-                .setdefault(name, {})
-                .setdefault(SOFT[words.partition(" ")[2]].format(words.split()[0]), [])
-            )
-            known = {bits: [bits, *rest] for bits, *rest in own}
+            own = _place(records, "soft", name)
+            title = SOFT[words.partition(" ")[2]].format(words.split()[0])
+            known = {known: [known, *rest] for known, *rest in own.get(title, [])}
             known[n_bits] = [n_bits, _mean(cell["precision"]["50"] for cell in group), len(group)]
-            own[:] = [known[bits] for bits in sorted(known)]
-            taken += 1
+            own[title] = [known[n] for n in sorted(known)]
         elif kind in KEPT:
-            known = records.setdefault(kind, {}).setdefault(name, {}).setdefault(words, {})
             values = [_mean(KEPT[kind](cell) for cell in group), len(group)]
-            known[f"{n_bits or 'all'}"] = values + [[cell["chosen"] for cell in group]] * (kind == "tuned")
-            taken += 1
+            chosen = [cell["chosen"] for cell in group if "chosen" in cell]
+            _place(records, kind, name, words)[bits] = [*values, chosen] if chosen else values
         elif kind == "causes":
-            one = records.setdefault(kind, {}).setdefault(name, {})
-            cells_of = one.setdefault(f"{n_bits or 'all'}", {})
             value = _mean(cell["precision"]["50"] for cell in group)
-            cells_of |= {"training": group[0]["protocol"]["training"], words: [value, len(group)]}
-            taken += 1
+            training = group[0]["protocol"]["training"]
+            _place(records, kind, name, bits).update({"training": training, words: [value, len(group)]})
+        else:
+            taken -= 1
     return taken
+
+
+def _place(records: Records, *keys: str) -> Records:
+    """The records under some keys, made where they are missing."""
+    for key in keys:
+        records = records.setdefault(key, {})
+    return records
 
 
 def _words(cell: Records, kind: str, about: Records | None) -> str:
@@ -78,36 +82,33 @@ def _words(cell: Records, kind: str, about: Records | None) -> str:
     return " ".join(words)
 
 
-def _take_retrieval(records: Records, name: str, words: str, n_bits: int | None, group: list[Records]) -> int:
+def _take_retrieval(records: Records, name: str, words: str, n_bits: int | None, group: list[Records]) -> None:
     """P@10 and P@50 at the lengths of the page, and the ranking of the whole gallery at any."""
-    if "=" in words:
-        return _take_other(records, name, words, n_bits, group)
-    lengths, own = records["sets"][name]["bits"], records["retrieval"][name]
-    values = own.setdefault(words, [[None, None, 0] for _ in lengths] if n_bits else [[None, None, 0]])
-    place = lengths.index(n_bits) if n_bits in lengths else (0 if n_bits is None else None)
-    if place is None:
-        _take_other(records, name, words, n_bits, group)
-    if place is not None and _splits(values[place]) < len(group):
-        values[place] = [_mean(cell["precision"][k] for cell in group) for k in ("10", "50")]
-        values[place] += [len(group)] if len(group) != DEFAULT_SPLITS else []
+    bits, lengths, own = f"{n_bits or 'all'}", records["sets"][name]["bits"], records["retrieval"][name]
+    if n_bits is not None and n_bits not in lengths:
+        _take_other(records, name, words, bits, group)
+    else:
+        values = own.setdefault(words, [[None, None, 0] for _ in (lengths if n_bits else [None])])
+        place = lengths.index(n_bits) if n_bits else 0
+        if _splits(values[place]) < len(group):
+            values[place] = [_mean(cell["precision"][k] for cell in group) for k in ("10", "50")]
+            values[place] += [len(group)] if len(group) != DEFAULT_SPLITS else []
     if "map" in group[0]:
-        known = records.setdefault("whole", {}).setdefault(name, {}).setdefault(words, {})
-        if known.get(f"{n_bits or 'all'}", [0])[-1] <= len(group):
-            known[f"{n_bits or 'all'}"] = [
-                *(_mean(cell[word] for cell in group) for word in ("map", "area")),
-                len(group),
-            ]
-    return 1
+        deep = [_mean(cell[word] for cell in group) for word in ("map", "area")]
+        _keep(_place(records, "whole", name, words), bits, [*deep, len(group)])
 
 
-def _take_other(records: Records, name: str, words: str, n_bits: int | None, group: list[Records]) -> int:
+def _take_other(records: Records, name: str, words: str, bits: str, group: list[Records]) -> None:
     """P@10, P@50, MAP, area and splits of sets, lengths and variants that the main tables do not have."""
     values = [_mean(cell["precision"][k] for cell in group) for k in ("10", "50")]
     values += [_mean(cell[word] for cell in group) if word in group[0] else None for word in ("map", "area")]
-    own = records.setdefault("variants", {}).setdefault(name, {}).setdefault(words, {})
-    if own.get(f"{n_bits or 'all'}", [0])[-1] <= len(group):
-        own[f"{n_bits or 'all'}"] = [*values, len(group)]
-    return 1
+    _keep(_place(records, "variants", name, words), bits, [*values, len(group)])
+
+
+def _keep(place: Records, bits: str, values: list[Any]) -> None:
+    """Keep means, whose last number is that of splits, unless there are some of more splits."""
+    if place.get(bits, [0])[-1] <= values[-1]:
+        place[bits] = values
 
 
 def _splits(value: list[Any]) -> int:

@@ -63,6 +63,40 @@ def test_whole_rankings_variants_and_causes_have_their_places(script, records):
     assert "bad" not in records["retrieval"]["worm"]
 
 
+def test_cells_of_other_training_sizes_stand_apart(script, records):
+    own = records["sets"]["worm"]["learnt_from"]
+    before = copy.deepcopy(records["retrieval"]["worm"])
+    script.take(records, cells("bpb-equal", 421, [0.9] * 9, protocol={"training": 300}))
+    script.take(records, cells("bpb", 421, [0.3], params={"lam": 2.0}, protocol={"training": 300}))
+    assert records["retrieval"]["worm"] == before
+    assert records["variants"]["worm"]["bpb-equal N=300"] == {"421": [1.0, 0.9, None, None, 9]}
+    assert records["variants"]["worm"]["bpb lam=2.0 N=300"]["421"][1] == 0.3
+    script.take(records, cells("bpb-equal", 421, [0.9] * 9, protocol={"training": own}))
+    script.take(records, cells("lsh", 421, [0.9] * 9, protocol={"training": 300}))  # it learns nothing
+    assert records["retrieval"]["worm"]["bpb-equal"][1] == records["retrieval"]["worm"]["lsh"][1] == [1.0, 0.9, 9]
+
+
+def test_chosen_parameters_and_accuracies_are_kept(script, records):
+    tuned = {"protocol": {"experiment": "tuned", "training": records["sets"]["worm"]["learnt_from"]}}
+    found = cells("bpb", 421, [0.3, 0.4], **tuned)
+    script.take(records, [cell | {"chosen": {"lam": lam}} for cell, lam in zip(found, (0.1, 10.0), strict=True)])
+    assert records["tuned"]["worm"]["bpb"] == {"421": [0.35, 2, [{"lam": 0.1}, {"lam": 10.0}]]}
+    action = cells("bpb", 421, [0.3], params={"lam": 8.0}, protocol={"experiment": "action"}, accuracy=94.26)
+    script.take(records, action)
+    assert records["action"]["worm"]["bpb lam=8.0"] == {"421": [94.26, 1]}
+
+
+def test_a_split_that_stands_in_two_files_counts_once(script, records):
+    script.take(records, cells("new", 421, [0.3, 0.6]) + cells("new", 421, [0.3]))
+    assert records["retrieval"]["worm"]["new"][1] == [0.55, 0.45, 2]
+
+
+def test_whole_rankings_of_more_splits_stay(script, records):
+    script.take(records, cells("new", 421, [0.3, 0.3], map=0.21, area=0.2))
+    script.take(records, cells("new", 421, [0.3], map=0.5, area=0.5))
+    assert records["whole"]["worm"]["new"] == {"421": [0.21, 0.2, 2]}
+
+
 def test_records_are_written_as_they_stand(script, records, tmp_path, monkeypatch):
     path = tmp_path / "results.json"
     monkeypatch.setattr(script, "RECORDS", path)
