@@ -35,6 +35,7 @@ from projbank.album import describe
 from projbank.album.duplicates import NEAR, find_duplicates
 from projbank.album.store import Content, File
 from projbank.evaluate.results import stamp
+from projbank.features.tasks import State
 from projbank.features.workers import Processes
 from projbank.threads import available_cores
 
@@ -138,7 +139,7 @@ def measure_quality(data: Path, work: Path) -> dict[str, Any]:
                 album.update()
                 hits = [album.find(folder / query, K, include_self=False) for query in queries]
                 rows[f"find, {describer}"] = precision([[hit.path for hit in row] for row in hits], queries, labels)
-                task = describe.Task(folder, album.coder().describer)
+                task = State(describe.photos_in(folder), album.coder().describer)
             with Processes(task, available_cores()) as processes:
                 results = list(processes.run(describe.vector, ((file,) for file in files)))
             vectors = np.stack([result.array for result in results if result.array is not None])

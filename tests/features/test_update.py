@@ -10,8 +10,9 @@ import pytest
 
 from projbank.features import DenseSIFT, FeatureExtractor, FisherVector
 from projbank.features.extract import Outputs, extract
+from projbank.features.media import read_photo
 from projbank.features.readers import open_source
-from projbank.features.rowfile import RowFile
+from projbank.features.unfinished import RowFile
 from projbank.models.file import load
 from tests.features.media_files import picture_folder, write_picture, zip_of
 
@@ -48,8 +49,8 @@ def expected(data, outputs):
     """What the kept codebook gives for every file of the list."""
     source = open_source(data)
     extractor, items = load(outputs.codebook), {item.file: item for item in source.items}
-    bags = [extractor.describe_file(source, items[name]) for name in files(outputs)]
-    return extractor.encoder_.transform(bags), [items[name].label for name in files(outputs)]
+    images = [read_photo(source.read(items[name]), name, colour=False).image for name in files(outputs)]
+    return extractor.transform(images), [items[name].label for name in files(outputs)]
 
 
 def check(data, outputs):
@@ -232,7 +233,7 @@ def test_a_kill_between_two_moves_is_made_good(data, outputs, monkeypatch):
             again(data, outputs)
     assert again(data, outputs).changes == "0 new files; codebook kept"
     check(data, outputs)
-    assert not outputs.partial.exists()
+    assert not outputs.unfinished().folder.exists()
 
 
 def test_every_row_is_on_record(data, outputs):
@@ -244,10 +245,10 @@ def test_every_row_is_on_record(data, outputs):
 
 def test_two_runs_at_once_are_told_apart(data, outputs):
     before = everything(outputs)
-    with outputs.locked(), pytest.raises(BlockingIOError, match=r"v.npy: another run is writing it"):
+    with outputs.unfinished().locked(), pytest.raises(BlockingIOError, match=r"v.npy: another run is writing it"):
         again(data, outputs)
     assert everything(outputs) == before
-    assert not outputs.partial.exists()
+    assert not outputs.unfinished().folder.exists()
     again(data, outputs)
 
 

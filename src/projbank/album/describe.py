@@ -9,24 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from projbank.album.compare import look_of
 from projbank.album.store import DAMAGED, LACKING, Content, File
 from projbank.features.coder import MediaCoder
-from projbank.features.listing import walk
 from projbank.features.media import HEIC_NEEDED, IMAGE_SUFFIXES, MAX_PIXELS, MediaError, Photo, read_photo
-from projbank.features.readers import Item, Source, check_name
+from projbank.features.readers import Item, Source, check_name, walk
+from projbank.features.tasks import State
 
 HASH_BYTES = 16
-
-
-class Task(NamedTuple):
-    """What every task needs: the folder and what describes, or describes and codes, its photos."""
-
-    root: Path
-    tool: Any
 
 
 class Result(NamedTuple):
@@ -42,37 +34,16 @@ def digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=HASH_BYTES).digest()
 
 
-def read_file(root: Path, file: str) -> bytes:
-    """Bytes of a photo; OSError where it is no regular file, or too large."""
-    return Source(root, "image", ()).read(Item(file))
+def photos_in(root: Path) -> Source:
+    """What reads the photos of a folder."""
+    return Source(root, "image", ())
 
 
-def only_hash(task: Task, file: str) -> bytes | None:
-    """Hash of a file; None where it can't be read."""
-    try:
-        return digest(read_file(task.root, file))
-    except OSError:
-        return None
-
-
-def descriptors(task: Task, file: str, most: int, seed: int) -> NDArray[np.float32] | None:
-    """At most so many local descriptors of a photo, drawn at random; None where it can't be read."""
-    extractor = task.tool
-    try:
-        found = extractor.describe_file(Source(task.root, "image", ()), Item(file))
-    except (OSError, MediaError, MemoryError):
-        return None
-    if len(found) <= most:
-        return np.asarray(found)
-    rng = np.random.default_rng([seed, *digest(file.encode())[:4]])
-    return np.asarray(found[np.sort(rng.choice(len(found), most, replace=False))])
-
-
-def vector(task: Task, file: str) -> Result:
+def vector(state: State, file: str) -> Result:
     """Content and long vector of a photo."""
-    describer = task.tool
+    describer = state.tool
     try:
-        data = read_file(task.root, file)
+        data = state.source.read(Item(file))
     except OSError as error:
         return Result(None, None, f"can't be read ({error.strerror or error})")
     key, size = digest(data), len(data)
@@ -81,18 +52,16 @@ def vector(task: Task, file: str) -> Result:
         found = describer.vector(photo.image)
     except (MediaError, MemoryError) as error:
         reason = str(error).removeprefix(f"{file}: ") or "is too large for the memory"
-        state = LACKING if HEIC_NEEDED in reason else DAMAGED
-        return Result(Content(key, size, state=state, reason=reason))
+        kind = LACKING if HEIC_NEEDED in reason else DAMAGED
+        return Result(Content(key, size, state=kind, reason=reason))
     return Result(content_of(key, size, photo), found)
 
 
-def code(task: Task, file: str) -> Result:
+def code(state: State, file: str) -> Result:
     """Content and code of a photo."""
-    coder: MediaCoder = task.tool
-    result = vector(task._replace(tool=coder.describer), file)
-    if result.array is None:
-        return result
-    return result._replace(array=coder.bank.set_params(n_jobs=1).transform(result.array[None])[0])
+    coder: MediaCoder = state.tool
+    result = vector(state._replace(tool=coder.describer), file)
+    return result if result.array is None else result._replace(array=coder.code(result.array))
 
 
 def content_of(key: bytes, size: int, photo: Photo) -> Content:

@@ -18,6 +18,8 @@ from projbank.bank import ProjectionBank
 from projbank.features.coder import Describer, MediaCoder
 from projbank.features.extractor import FeatureExtractor, photo_extractor
 from projbank.features.net import NAME, ConvMaps
+from projbank.features.readers import Item
+from projbank.features.tasks import State, descriptors
 from projbank.features.workers import Processes
 from projbank.threads import thread_count
 
@@ -83,11 +85,12 @@ def _learn_codebook(root: Path, drawn: list[str], n_processes: int, stage: Stage
     extractor, bags = photo_extractor(random_state=SEED), []
     with (
         stage("learning the codebook", len(drawn)) as advance,
-        Processes(describe.Task(root, extractor), n_processes) as processes,
+        Processes(State(describe.photos_in(root), extractor), n_processes) as processes,
     ):
-        for bag in processes.run(describe.descriptors, ((path, per_photo, SEED) for path in drawn)):
-            if bag is not None and len(bag):
-                bags.append(bag)
+        calls = ((Item(path), per_photo, [SEED, *describe.digest(path.encode())[:4]]) for path in drawn)
+        for result in processes.run(descriptors, calls):
+            if result.array is not None and len(result.array):
+                bags.append(result.array)
             advance(1)
         wanted: Any = extractor.unfitted_encoder()
         possible = sum(map(len, bags)) // PER_ENTRY
@@ -104,7 +107,7 @@ def _describe(
     described: list[tuple[str, Content]] = []
     with (
         stage("describing a sample", len(drawn)) as advance,
-        Processes(describe.Task(root, describer), n_processes) as processes,
+        Processes(State(describe.photos_in(root), describer), n_processes) as processes,
     ):
         for path, result in zip(drawn, processes.run(describe.vector, ((path,) for path in drawn)), strict=True):
             if result.content is not None and result.array is not None:

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.album.album import Album, Hit, gone
-from projbank.album.describe import digest, read_file
+from projbank.album.describe import digest, photos_in
 from projbank.album.update import THUMBNAILS
 from projbank.features.media import MediaError, read_photo
+from projbank.features.readers import Item
 from projbank.files import atomic_path, check_output
 
 THUMB_SIDE = 320
@@ -48,7 +49,7 @@ def photo_bytes(album: Album, content: int, key: bytes) -> bytes:
         if not path.is_relative_to(root):  # it has become a link out of the album
             continue
         try:
-            data = read_file(root, path.relative_to(root).as_posix())
+            data = photos_in(root).read(Item(path.relative_to(root).as_posix()))
         except OSError:
             continue
         if digest(data) == key:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,8 @@ from projbank.album.describe import look_at
 from projbank.album.learn import MOST, NAMES, learn
 from projbank.album.store import OK, AlbumError, Content, File, Model, Store
 from projbank.features.coder import MediaCoder
+from projbank.features.readers import Item
+from projbank.features.tasks import State
 from projbank.features.workers import Processes
 from projbank.models.file import load
 from projbank.progress import progress
@@ -33,6 +35,8 @@ THUMBNAILS = "thumbnails"
 OUTGROWN = 4
 """An album of so many times the photos that its codes were learnt from wants to learn again."""
 
+Row = tuple[File | None, Content, bytes | None]
+"""A content with its code, and the file that has it (None where that is in the album already)."""
 Report = Callable[[str, int, int], None]
 """Gets a stage of the work, steps done and steps in all."""
 
@@ -158,51 +162,51 @@ class Updater:
 
     def _add_new(self, model: Model, coder: MediaCoder, done: Update) -> None:
         """Take in files that are new or changed; contents that are known keep their codes."""
-        changed = self.store.changed()
-        fresh, copies = self._split(changed)
+        fresh: list[File] = []
+        copies: list[tuple[File, int]] = []
+        sizes = self.store.known_sizes()
+        for file in self.store.changed():
+            number = self._known(file) if file.size in sizes else None
+            if number is None:
+                fresh.append(file)
+            else:
+                copies.append((file, number))
         self.store.add_copies(copies)
         done.copied += len(copies)
-        rows: list[tuple[File, Content, bytes | None]] = []
-        for file, result in self._described(coder, fresh):
-            if result.content is None:
-                self.store.add_problem(file.path, result.reason)
-                continue
-            done.described += result.content.state == OK
-            rows.append((file, result.content, None if result.array is None else result.array.tobytes()))
-            if len(rows) == AT_ONCE:
-                self.store.add(model.version, rows)
-                rows.clear()
-        self.store.add(model.version, rows)
 
-    def _split(self, changed: list[File]) -> tuple[list[File], list[tuple[File, int]]]:
-        """Tell new contents from known ones; only files as long as a known content need to be hashed for that."""
-        sizes = self.store.known_sizes()
-        maybe = [file for file in changed if file.size in sizes]
-        known = []
-        for file, digest in zip(maybe, self._hashes(maybe), strict=True):
-            number = None if digest is None else self.store.content_id(digest)
-            if number is not None:
-                known.append((file, number))
-        paths = {file.path for file, _ in known}
-        return [file for file in changed if file.path not in paths], known
+        def rows() -> Iterator[Row]:
+            for file, result in self._described(coder, fresh):
+                if result.content is None:
+                    self.store.add_problem(file.path, result.reason)
+                    continue
+                done.described += result.content.state == OK
+                yield file, result.content, None if result.array is None else result.array.tobytes()
+
+        self._add(model, rows())
+
+    def _known(self, file: File) -> int | None:
+        """Number of the content that a file has, if it is known."""
+        try:
+            return self.store.content_id(describe.digest(describe.photos_in(self.root).read(Item(file.path))))
+        except OSError:  # `_described` says why
+            return None
 
     def _code_all(self, model: Model, coder: MediaCoder, done: Update) -> None:
         """Code the contents that a model has not coded yet."""
-        files = self.store.without_code(model.version)
-        rows: list[tuple[None, Content, bytes | None]] = []
-        for _, result in self._described(coder, files):
-            if result.content is None or result.array is None or self.store.content_id(result.content.hash) is None:
-                continue  # it has changed meanwhile: the next update sees that
-            rows.append((None, result.content, result.array.tobytes()))
-            done.described += 1
-            if len(rows) == AT_ONCE:
-                self.store.add(model.version, rows)
-                rows.clear()
-        self.store.add(model.version, rows)
 
-    def _hashes(self, files: list[File]) -> Iterable[bytes | None]:
-        task = describe.Task(self.root, None)
-        return (describe.only_hash(task, file.path) for file in files)
+        def rows() -> Iterator[Row]:
+            for _, result in self._described(coder, self.store.without_code(model.version)):
+                if result.content is None or result.array is None or self.store.content_id(result.content.hash) is None:
+                    continue  # it has changed meanwhile: the next update sees that
+                done.described += 1
+                yield None, result.content, result.array.tobytes()
+
+        self._add(model, rows())
+
+    def _add(self, model: Model, rows: Iterator[Row]) -> None:
+        """Add contents as they come, so many in one transaction."""
+        while some := list(itertools.islice(rows, AT_ONCE)):
+            self.store.add(model.version, some)
 
     def _described(self, coder: MediaCoder, files: list[File]) -> Iterator[tuple[File, describe.Result]]:
         """Describe and code files, in order."""
@@ -211,7 +215,7 @@ class Updater:
         n_jobs = 1 if len(files) <= FEW else min(thread_count(self.n_jobs), len(files))
         with (
             self._stage("describing", len(files)) as advance,
-            Processes(describe.Task(self.root, coder), n_jobs) as processes,
+            Processes(State(describe.photos_in(self.root), coder), n_jobs) as processes,
         ):
             for file, result in zip(files, processes.run(describe.code, ((file.path,) for file in files)), strict=True):
                 yield file, result

@@ -41,11 +41,11 @@ def described_sample(
 
     check_int("projbank fit", "sample", sample, 2)
     listing = open_listing(data)
-    video = listing.source.media == "video"
+    video = listing.media == "video"
     given = {name: value.value if isinstance(value, StrEnum) else value for name, value in choices.items() if value}
     name = given.setdefault("descriptor", "trajectories" if video else "dense-sift")
     if (name == "trajectories") != video:
-        raise ValueError(f"{data} holds {listing.source.media}s, which --descriptor {name} does not describe.")
+        raise ValueError(f"{data} holds {listing.media}s, which --descriptor {name} does not describe.")
     if name == "net":
         from projbank.features.net import ConvMaps
 

@@ -5,47 +5,21 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.features.media import MAX_PIXELS, read_photo, video_frames
-from projbank.features.readers import Item, Source
+from projbank.features.extractor import FeatureExtractor
+from projbank.features.net import ConvMaps
 from projbank.integrity import identity
 from projbank.models.file import ModelFileError, load, write_model
 
 PARTS = ("describer", "bank")
 
 
-class Describer(Protocol):
-    """What turns one picture or video into a long vector: a fitted `FeatureExtractor`, or `ConvMaps`."""
-
-    max_side: int | None
-
-    @property
-    def media(self) -> str:
-        """What is described, "image" or "video"."""
-
-    @property
-    def colour(self) -> bool:
-        """Whether pictures are given in colour; otherwise they are grey."""
-
-    @property
-    def n_dims_(self) -> int:
-        """Numbers of a vector."""
-
-    def vector(self, picture: Any) -> NDArray[np.float32]:
-        """Describe a picture, or a video given as its frames; zeros where there is nothing to describe."""
-
-    def settings(self) -> dict[str, Any]:
-        """What vectors depend on beside what was learnt."""
-
-    def identity(self) -> str:
-        """Class and 16 digits over all that vectors depend on."""
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a model file."""
+Describer = FeatureExtractor | ConvMaps
+"""What turns one picture, or one video given as its frames, into a long vector."""
 
 
 class MediaCoder:
@@ -97,6 +71,11 @@ class MediaCoder:
         """Describe pictures, or videos given as their frames: (n, D) float32."""
         return np.stack([self.describer.vector(picture) for picture in pictures])
 
+    def code(self, vector: NDArray[np.float32]) -> NDArray[np.uint8]:
+        """Code of one described picture or video, by one thread."""
+        codes: NDArray[np.uint8] = self.bank.set_params(n_jobs=1).transform(vector[None])
+        return codes[0]
+
     def identity(self) -> str:
         """Class and 16 digits over both parts; codes can be compared where it agrees."""
         return identity(type(self).__name__, {}, {name: getattr(self, name).identity() for name in PARTS})
@@ -124,15 +103,3 @@ class MediaCoder:
         if not hasattr(parts["describer"], "vector") or not hasattr(parts["bank"], "n_features_in_"):
             raise ModelFileError("its parts are not a describer and a bank")
         return cls(parts["describer"], parts["bank"])
-
-
-def describe_file(
-    describer: Describer, source: Source, item: Item, max_pixels: int = MAX_PIXELS
-) -> NDArray[np.float32]:
-    """Vector of one file of a data set; MediaError or OSError where it can't be read."""
-    if describer.media == "image":
-        data = source.read(item)
-        side, colour = describer.max_side, describer.colour
-        return describer.vector(read_photo(data, item.file, side, colour=colour, max_pixels=max_pixels).image)
-    with source.local_file(item) as path:
-        return describer.vector(video_frames(path, item.file, describer.max_side, max_pixels))

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from projbank.features.extractor import FeatureExtractor
 from projbank.features.media import MAX_PIXELS, MediaError
 from projbank.features.outputs import Outputs
 from projbank.features.readers import Source
-from projbank.features.rowfile import RowFile
+from projbank.features.tasks import State, encode, sample_descriptors
+from projbank.features.unfinished import RowFile, Unfinished
 from projbank.features.update import Plan, Previous, header, is_same
-from projbank.features.workers import NO_DESCRIPTORS, Workers
+from projbank.features.workers import Processes
 from projbank.models.file import load
 from projbank.npyfile import add_note
 from projbank.params import check_choice, check_int
@@ -88,7 +89,9 @@ def extract(
     if extractor.media != source.media:
         raise ValueError(f"{source.root} holds {source.media}s, but the descriptor is one of {extractor.media}s.")
     extractor.check()
-    with outputs.locked():
+    unfinished = outputs.unfinished()
+    unfinished.check()
+    with unfinished.locked():
         if not force:
             outputs.check_kinds()
         previous = None if relearn else Previous.read(outputs)
@@ -100,14 +103,22 @@ def extract(
         if changes:
             say(changes, verbose)
         if restart:
-            outputs.discard()
-        if plan.is_empty and outputs.record.exists() and not outputs.has_codebook():
+            unfinished.discard()
+        if plan.is_empty and outputs.record.exists() and not unfinished.is_begun():
             return Summary(
                 outputs, len(plan.rows), extractor.n_dims_, n_classes=len(source.class_names()), changes=changes
             )
-        _open_partial(outputs, _job(source, extractor, plan, sample_images))
-        with Workers(source, extractor, min(thread_count(n_jobs), max(1, len(plan.todo))), max_pixels) as workers:
-            run = _Run(source, outputs, plan, previous, workers, on_error, verbose)
+        job = _job(source, extractor, plan, sample_images)
+        if not unfinished.is_begun():
+            unfinished.start(job)
+        elif not unfinished.is_of(job):
+            raise ValueError(
+                f"{unfinished.folder} is left from a run with other files or settings; "
+                "repeat that one, or discard it with restart (--restart)."
+            )
+        state = State(replace(source, items=()), extractor, max_pixels)
+        with Processes(state, min(thread_count(n_jobs), max(1, len(plan.todo)))) as processes:
+            run = _Run(source, outputs, unfinished, plan, previous, processes, on_error, verbose)
             return run.finish(extractor, sample_images, changes)
 
 
@@ -115,16 +126,17 @@ def extract(
 class _Run:
     source: Source
     outputs: Outputs
+    unfinished: Unfinished
     plan: Plan
     previous: Previous | None
-    workers: Workers
+    processes: Processes[State]
     on_error: str
     verbose: int
 
     def finish(self, extractor: FeatureExtractor, sample_images: int, changes: str) -> Summary:
         """Learn the codebook if there is none, encode what is not encoded, and move the files into place."""
-        partial, items = self.outputs.partial, [self.source.items[item] for item, _ in self.plan.rows]
-        codebook = partial / "codebook.safetensors"
+        folder, items = self.unfinished.folder, [self.source.items[item] for item, _ in self.plan.rows]
+        codebook = folder / "codebook.safetensors"
         started = time.perf_counter()
         if not codebook.exists():
             if not hasattr(extractor, "encoder_"):
@@ -138,18 +150,18 @@ class _Run:
             item = named.get(str(line.get("file")))
             return item is not None and is_same(self.source, item, line)
 
-        with RowFile(partial, extractor.n_dims_, holds=holds) as rows:
+        with RowFile(folder, extractor.n_dims_, holds=holds) as rows:
             if rows.n_done:
                 say(f"resuming: {rows.n_done} of {len(items)} files are done", self.verbose)
             n_encoded = self._encode(codebook, rows)
             rows.finish()
             done, n_rows = list(rows.lines()), rows.n_rows
         if n_rows == 0:
-            self.outputs.discard()  # so that files that are mended are tried again
+            self.unfinished.discard()  # so that files that are mended are tried again
             raise MediaError(f"{self.source.root}: none of its {len(items)} files could be decoded.")
         add_note(rows.rows_path, kind="vectors", made_by=extractor.identity())
         self._write_lists(extractor, done)
-        self.outputs.publish()
+        self.unfinished.publish()
         return Summary(
             outputs=self.outputs,
             n_rows=n_rows,
@@ -164,17 +176,19 @@ class _Run:
         )
 
     def _sample(self, extractor: FeatureExtractor, sample_images: int) -> list[Any]:
-        """Descriptors to learn from, as many of each drawn file as make up the encoder's `max_descriptors`."""
-        encoder = extractor.unfitted_encoder()
-        seed, n_items = encoder.random_state or 0, len(self.source.items)
-        n_drawn = min(sample_images, n_items)
-        drawn = np.sort(np.random.default_rng(seed).choice(n_items, n_drawn, replace=False))
-        return self.workers.sample(drawn.tolist(), encoder, self.on_error, self.verbose)
+        """Descriptors of files that are drawn at random."""
+        encoder, items = extractor.unfitted_encoder(), self.source.items
+        rng = np.random.default_rng(encoder.random_state or 0)
+        drawn = np.sort(rng.choice(len(items), min(sample_images, len(items)), replace=False)).tolist()
+        numbered = [(number, items[number]) for number in drawn]
+        return sample_descriptors(self.processes, numbered, encoder, self.on_error, self.verbose)
 
     def _encode(self, codebook: Path, rows: RowFile) -> int:
         """Copy rows that are kept and encode the others, in order; each is on disk before the next is taken."""
         rest = self.plan.rows[rows.n_done :]
-        results = self.workers.encode([item for item, row in rest if row is None], codebook)
+        written = codebook.stat().st_mtime_ns
+        calls = [(self.source.items[index], codebook, written) for index, row in rest if row is None]
+        results = self.processes.run(encode, calls)
         n_encoded = 0
         rows.reserve(len(rest))
         with progress("encoding", len(rest), self.verbose) as advance:
@@ -190,14 +204,14 @@ class _Run:
                     n_encoded += 1
                     if result.array is None:
                         print(f"skipped {result.reason}", file=sys.stderr)
-                    elif result.reason == NO_DESCRIPTORS:
-                        print(f"warning: {item.file}: {NO_DESCRIPTORS}, its vector is zero", file=sys.stderr)
+                    elif result.reason:
+                        print(f"warning: {item.file}: {result.reason}, its vector is zero", file=sys.stderr)
                 advance(1)
         return n_encoded
 
     def _write_lists(self, extractor: FeatureExtractor, done: list[dict[str, Any]]) -> None:
         """Write what stands beside the vectors."""
-        folder = self.outputs.partial
+        folder = self.unfinished.folder
         rows = zip(self.plan.rows, done, strict=True)
         kept = [self.source.items[item] for (item, _), line in rows if line["ok"]]
         np.save(folder / "labels.npy", np.array([item.label for item in kept], dtype=np.int64))
@@ -217,19 +231,6 @@ def _job(source: Source, extractor: FeatureExtractor, plan: Plan, sample_images:
         plan.rows,
     ]
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
-
-
-def _open_partial(outputs: Outputs, job: str) -> None:
-    """Mark the folder of the unfinished run, or check that what is in it belongs to the same job."""
-    note = outputs.partial / "job.txt"
-    if not outputs.has_codebook():
-        outputs.discard()
-        note.write_text(job)
-    elif not note.exists() or note.read_text() != job:
-        raise ValueError(
-            f"{outputs.partial} is left from a run with other files or settings; "
-            "repeat that one, or discard it with restart (--restart)."
-        )
 
 
 def _write(path: Path, lines: Any) -> None:

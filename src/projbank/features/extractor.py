@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from projbank.features.codebooks import VLAD, FisherVector
 from projbank.features.encoder import Encoder
 from projbank.features.images import Descriptor, ListEstimator
-from projbank.features.media import MAX_PIXELS, read_photo, video_frames
-from projbank.features.readers import Item, Source
 from projbank.features.sift import SIFT, DenseSIFT
 from projbank.features.trajectories import DenseTrajectories
 from projbank.integrity import identity
@@ -56,6 +54,8 @@ class FeatureExtractor(ListEstimator):
     encoder: Encoder | None = None
     _: KW_ONLY
     max_side: int | None = None
+    colour: ClassVar[bool] = False
+    """Whether pictures are given in colour."""
 
     @property
     def media(self) -> str:
@@ -63,19 +63,18 @@ class FeatureExtractor(ListEstimator):
         return "video" if isinstance(self.descriptor, DenseTrajectories) else "image"
 
     @property
-    def colour(self) -> bool:
-        """Whether colours change a vector; they do not."""
-        return False
-
-    @property
     def n_dims_(self) -> int:
         """Dimensions of an encoded vector."""
         return self.encoder_.n_dims_
 
+    def descriptors(self, picture: Any) -> NDArray[np.float32]:
+        """Descriptors (n, k) of one image, or of one video given as its frames."""
+        return self._descriptor().compute(picture)[1]
+
     def vector(self, picture: Any) -> NDArray[np.float32]:
         """Encode one image, or one video as its frames: (D,) float32, zeros where it has no descriptors."""
         check_is_fitted(self)
-        descriptors = self._descriptor().compute(picture)[1]
+        descriptors = self.descriptors(picture)
         if not len(descriptors):
             return np.zeros(self.n_dims_, dtype=np.float32)
         return self.encoder_.transform([descriptors])[0]
@@ -100,17 +99,6 @@ class FeatureExtractor(ListEstimator):
             check_int(self, "max_side", self.max_side, 1)
         self._descriptor().fit()
         self.unfitted_encoder().check_size()
-
-    def describe_file(self, source: Source, item: Item, max_pixels: int = MAX_PIXELS) -> NDArray[np.float32]:
-        """Descriptors (n, k) of one file of a data set; MediaError where it can't be decoded."""
-        descriptor = self._descriptor()
-        if self.media == "image":
-            data = source.read(item)
-            return descriptor.compute(
-                read_photo(data, item.file, self.max_side, colour=False, max_pixels=max_pixels).image
-            )[1]
-        with source.local_file(item) as path:
-            return descriptor.compute(video_frames(path, item.file, self.max_side, max_pixels))[1]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write descriptor settings and codebook to one safetensors file; `projbank.load` reads it."""

@@ -2,85 +2,29 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from projbank.features.media import IMAGE_SUFFIXES, VIDEO_SUFFIXES
-from projbank.features.readers import Item, Source, check_name, labelled_zip
+from projbank.features.readers import SUFFIXES, Item, Source, check_name, labelled_zip, media_files, walk
 from projbank.rows.files import holds_vectors
 
-SUFFIXES = {"image": IMAGE_SUFFIXES, "video": VIDEO_SUFFIXES}
 
-
-class Found(NamedTuple):
-    """A file below a folder: its path from there, with slashes, and why it can't be taken, if so."""
-
-    file: str
-    problem: str = ""
-
-
-def walk(root: Path) -> Iterator[Found]:
-    """Yield the files below a folder in the order of their paths; what is hidden is passed over.
-
-    One folder's names are held at a time. Links to files stay within the root, or have a problem; links to folders are
-    not followed, and have one too.
-    """
-    yield from _walk(root, os.path.realpath(root), "")
-
-
-def _walk(root: Path, real: str, prefix: str) -> Iterator[Found]:
-    try:
-        with os.scandir(root / prefix) as entries:
-            names = sorted(
-                entry.name + "/" * entry.is_dir(follow_symlinks=False)
-                for entry in entries
-                if not entry.name.startswith(".")
-            )
-    except OSError as error:
-        yield Found(prefix, f"can't be read ({error.strerror or error})")
-        return
-    for name in names:
-        file = prefix + name
-        if name.endswith("/"):
-            yield from _walk(root, real, file)
-            continue
-        path = root / file
-        if path.is_symlink():
-            if path.is_dir():
-                yield Found(file, "is a link to a folder, which is not followed")
-                continue
-            if os.path.commonpath([real, os.path.realpath(path)]) != real:
-                yield Found(file, "is a link to a file outside of the folder")
-                continue
-        yield Found(file)
-
-
-@dataclass(frozen=True)
-class Listing:
+class Listing(Source):
     """A folder or zip of pictures or of videos.
 
     Iterating gives its files in a fixed order; a folder's are read anew each time, and need not fit in memory.
     """
 
-    source: Source
-
     def __iter__(self) -> Iterator[Item]:
-        if not self.source.root.is_dir():
-            yield from self.source.items
+        if not self.root.is_dir():
+            yield from self.items
             return
-        for found in walk(self.source.root):
-            if not found.file.lower().endswith(SUFFIXES[self.source.media]):
-                continue
-            if found.problem:
-                raise ValueError(f"{self.source.root}: {found.file} {found.problem}.")
-            check_name(self.source.root, found.file)
-            yield Item(found.file)
+        for file in media_files(self.root, self.media):
+            check_name(self.root, file)
+            yield Item(file)
 
     def count(self) -> int:
         """Number of files."""
@@ -103,10 +47,10 @@ def open_listing(path: str | Path, media: str | None = None) -> Listing:
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file or folder.")
     if path.is_file():
-        listing = Listing(labelled_zip(path))
-        if media not in (None, listing.source.media):
-            raise ValueError(f"{path}: holds {listing.source.media}s. Expected {media}s.")
-        return listing
+        source = labelled_zip(path)
+        if media not in (None, source.media):
+            raise ValueError(f"{path}: holds {source.media}s. Expected {media}s.")
+        return Listing(path, source.media, source.items)
     if not path.is_dir():
         raise ValueError(f"{path}: neither a folder nor a zip file, but a pipe, socket or device.")
     counts = dict.fromkeys(SUFFIXES, 0)
@@ -118,7 +62,7 @@ def open_listing(path: str | Path, media: str | None = None) -> Listing:
     media = media or max(counts, key=lambda kind: counts[kind])
     if not counts[media]:
         raise ValueError(f"{path}: is a directory without {media}s.")
-    return Listing(Source(path, media, ()))
+    return Listing(path, media, ())
 
 
 def is_media(path: Path) -> bool:
@@ -126,8 +70,3 @@ def is_media(path: Path) -> bool:
     if path.is_dir():
         return path.suffix != ".zarr" and not holds_vectors(path)
     return path.suffix.lower() == ".zip" and not holds_vectors(path)
-
-
-def as_source(listing: Listing, items: Sequence[Item]) -> Source:
-    """A data set of some files of a listing."""
-    return Source(listing.source.root, listing.source.media, tuple(items))

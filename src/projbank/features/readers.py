@@ -17,12 +17,13 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from projbank.features.media import IMAGE_SUFFIXES, MAX_PIXELS, VIDEO_SUFFIXES
 from projbank.params import check_choice
 
 UNLABELLED = -1
+SUFFIXES = {"image": IMAGE_SUFFIXES, "video": VIDEO_SUFFIXES}
 LAYOUTS = ("images", "videos", "zip", "ucf101", "ilsvrc2010", "flickr")
 MAX_IMAGE_BYTES = 4 * MAX_PIXELS
 MAX_VIDEO_BYTES = 8 << 30
@@ -221,10 +222,63 @@ def open_source(path: str | Path, layout: str = "auto", fold: int | None = None)
 
 def find_files(root: Path, media: str, below: Path | None = None) -> list[str]:
     """Paths from the root of all images or videos below a folder, sorted; an error if there are none."""
-    files = [name for name in _all_files(root, below or root) if _is(media, name)]
+    files = [file for file in media_files(root, media, below) if (root / file).is_file()]
     if not files:
         raise ValueError(f"{below or root}: no {media}s found.")
     return files
+
+
+def media_files(root: Path, media: str, below: Path | None = None) -> Iterator[str]:
+    """Yield the paths from the root of the images or videos below a folder, in order; links out of it are refused."""
+    for found in walk(root, below):
+        if _is(media, found.file):
+            if found.problem:
+                raise ValueError(f"{root}: {found.file} {found.problem}.")
+            yield found.file
+
+
+class Found(NamedTuple):
+    """A file below a folder: its path from there, with slashes, and why it can't be taken, if so."""
+
+    file: str
+    problem: str = ""
+
+
+def walk(root: Path, below: Path | None = None) -> Iterator[Found]:
+    """Yield the files below a folder in the order of their paths; what is hidden is passed over.
+
+    One folder's names are held at a time. Links to files stay within the root, or have a problem; links to folders are
+    not followed, and have one too.
+    """
+    prefix = "" if below in (None, root) else f"{below.relative_to(root).as_posix()}/"
+    yield from _walk(root, os.path.realpath(root), prefix)
+
+
+def _walk(root: Path, real: str, prefix: str) -> Iterator[Found]:
+    try:
+        with os.scandir(root / prefix) as entries:
+            names = sorted(
+                entry.name + "/" * entry.is_dir(follow_symlinks=False)
+                for entry in entries
+                if not entry.name.startswith(".")
+            )
+    except OSError as error:
+        yield Found(prefix, f"can't be read ({error.strerror or error})")
+        return
+    for name in names:
+        file = prefix + name
+        if name.endswith("/"):
+            yield from _walk(root, real, file)
+            continue
+        path = root / file
+        if path.is_symlink():
+            if path.is_dir():
+                yield Found(file, "is a link to a folder, which is not followed")
+                continue
+            if os.path.commonpath([real, os.path.realpath(path)]) != real:
+                yield Found(file, "is a link to a file outside of the folder")
+                continue
+        yield Found(file)
 
 
 def _guess(path: Path) -> str:
@@ -234,7 +288,7 @@ def _guess(path: Path) -> str:
         return "ucf101"
     if any(path.glob("**/ILSVRC2010_*_ground_truth.txt")):
         return "ilsvrc2010"
-    return _media_of(path, _all_files(path, path)) + "s"
+    return _media_of(path, [found.file for found in walk(path)]) + "s"
 
 
 @functools.lru_cache(maxsize=1)
@@ -253,7 +307,7 @@ def _readable(root: Path, name: str) -> Iterator[None]:
 
 
 def _is(media: str, name: str) -> bool:
-    return name.lower().endswith(IMAGE_SUFFIXES if media == "image" else VIDEO_SUFFIXES)
+    return name.lower().endswith(SUFFIXES[media])
 
 
 def _media_of(root: Path, names: Sequence[str]) -> str:
@@ -265,25 +319,6 @@ def _media_of(root: Path, names: Sequence[str]) -> str:
     if not images and not videos:
         raise ValueError(f"{root}: no images or videos (known endings: {' '.join(IMAGE_SUFFIXES + VIDEO_SUFFIXES)}).")
     return "image" if images else "video"
-
-
-def _all_files(root: Path, below: Path) -> list[str]:
-    """Paths from the root of all files, sorted; hidden files and folders are passed over, links out are refused."""
-    real, files = os.path.realpath(root), []
-    for folder, names, found in os.walk(below):
-        names[:] = [name for name in names if not name.startswith(".")]
-        for name in found:
-            path = Path(folder) / name
-            if name.startswith(".") or not path.is_file():
-                continue
-            if (
-                name.lower().endswith(IMAGE_SUFFIXES + VIDEO_SUFFIXES)
-                and path.is_symlink()
-                and os.path.commonpath([real, os.path.realpath(path)]) != real
-            ):
-                raise ValueError(f"{root}: {path.relative_to(root)} is a link to a file outside of the folder.")
-            files.append(path.relative_to(root).as_posix())
-    return sorted(files)
 
 
 def check_text(root: Path, name: str) -> None:

@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from projbank.features.coder import Describer, MediaCoder, describe_file
+from projbank.features.coder import Describer, MediaCoder
 from projbank.features.extractor import FeatureExtractor
-from projbank.features.listing import Listing, as_source
+from projbank.features.listing import Listing
 from projbank.features.media import MAX_PIXELS, MediaError
-from projbank.features.readers import Item, Source
-from projbank.features.rowfile import RowFile
-from projbank.features.workers import NO_DESCRIPTORS, Processes, Workers
-from projbank.files import check_output
-from projbank.locks import locked
+from projbank.features.readers import Item
+from projbank.features.tasks import State, code, sample_descriptors, vector
+from projbank.features.unfinished import RowFile, Unfinished
+from projbank.features.workers import Processes
 from projbank.npyfile import add_note
 from projbank.params import check_choice
 from projbank.progress import progress, say
 from projbank.threads import thread_count
-
-READY = "ready"
-
-
-class Described(NamedTuple):
-    """What became of one file: a vector or code, or none and the reason."""
-
-    array: NDArray[Any] | None
-    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,10 +52,9 @@ def learn_describer(
     if not isinstance(describer, FeatureExtractor) or hasattr(describer, "encoder_"):
         return describer
     describer.check()
-    encoder = describer.unfitted_encoder()
-    source, n_processes = as_source(listing, drawn), _n_processes(n_jobs, len(drawn))
-    with Workers(source, describer, n_processes, max_pixels) as workers:
-        sampled = workers.sample(range(len(drawn)), encoder, on_error, verbose, tell=True)
+    encoder, state = describer.unfitted_encoder(), State(listing, describer, max_pixels)
+    with Processes(state, _n_processes(n_jobs, len(drawn))) as processes:
+        sampled = sample_descriptors(processes, enumerate(drawn), encoder, on_error, verbose)
     return clone(describer).fit_descriptors(sampled)
 
 
@@ -83,12 +71,11 @@ def vectors_of(
     """Describe drawn files: (n, D) float32; with ``on_error="skip"`` without those that can't be read."""
     rows = np.empty((len(drawn), describer.n_dims_), dtype=np.float32)
     n_rows = 0
-    state = _State(as_source(listing, ()), describer, max_pixels)
     with (
-        Processes(state, _n_processes(n_jobs, len(drawn))) as processes,
+        Processes(State(listing, describer, max_pixels), _n_processes(n_jobs, len(drawn))) as processes,
         progress("describing", len(drawn), verbose) as advance,
     ):
-        for result in processes.run(_vector, ((item,) for item in drawn)):
+        for result in processes.run(vector, ((item,) for item in drawn)):
             if result.array is None:
                 _refuse(result.reason, on_error)
             elif result.array.any():
@@ -123,30 +110,29 @@ def code_files(
     n_jobs : worker processes; None is one per core
     """
     check_choice("code_files", "on_error", on_error, ("fail", "skip"))
-    if coder.media != listing.source.media:
-        raise ValueError(f"{listing.source.root} holds {listing.source.media}s, but the codes are of {coder.media}s.")
+    if coder.media != listing.media:
+        raise ValueError(f"{listing.root} holds {listing.media}s, but the codes are of {coder.media}s.")
     target = Path(output)
-    if target.suffix != ".npy":
-        raise ValueError(f"The 'output' parameter must be a path that ends in .npy. Got {str(target)!r} instead.")
-    check_output(target, inputs=(listing.source.root,))
-    partial = target.with_name(target.name + ".partial")
-    partial.mkdir(exist_ok=True)
-    with locked(partial / "lock", f"{target}: another run is writing it; wait until it has ended."):
-        if (partial / READY).exists():  # killed while files were moved
-            _publish(partial, target)
-        _open_job(partial, listing, coder)
+    targets = {"files.txt": target.with_suffix(".files.txt"), "codes.npy": target}
+    unfinished = Unfinished(target, targets, "job.txt")
+    unfinished.check(inputs=(listing.root,))
+    job = f"{listing.root.resolve()}\n{coder.identity()}\n"
+    with unfinished.locked():
+        folder = unfinished.folder
+        if not unfinished.is_of(job):
+            if unfinished.is_begun():
+                print(f"discarding what a run with other files or another bank left in {folder}", file=sys.stderr)
+            unfinished.start(job)
         holds, rest = compared(_stamps(listing))
-        with RowFile(partial, (coder.n_bits_ + 7) // 8, "|u1", "codes.npy", holds=holds) as codes:
+        with RowFile(folder, (coder.n_bits_ + 7) // 8, "|u1", "codes.npy", holds=holds) as codes:
             summary = _Coding(listing, coder, codes, on_error, max_pixels, n_jobs, verbose).run(rest)
             codes.finish()
-            with open(partial / "files.txt", "w", encoding="utf-8") as file:
+            with open(folder / "files.txt", "w", encoding="utf-8") as file:
                 file.writelines(line["stamp"][0] + "\n" for line in codes.lines() if line["ok"])
                 file.flush()
                 os.fsync(file.fileno())
-        add_note(partial / "codes.npy", kind="codes", made_by=coder.identity(), n_bits=coder.n_bits_)
-        (partial / READY).touch()
-        _publish(partial, target)
-    shutil.rmtree(partial)
+        add_note(folder / "codes.npy", kind="codes", made_by=coder.identity(), n_bits=coder.n_bits_)
+        unfinished.publish()
     return summary
 
 
@@ -164,25 +150,26 @@ class _Coding:
         total, n_done = self.listing.count(), self.codes.n_done
         if n_done:
             say(f"resuming: {n_done} of {total} files are done", self.verbose)
-        state = _State(as_source(self.listing, ()), self.coder, self.max_pixels)
         waiting: list[list[Any]] = []
+        state = State(self.listing, self.coder, self.max_pixels)
         with (
             Processes(state, _n_processes(self.n_jobs, total - n_done)) as processes,
             progress("coding", total, self.verbose) as advance,
         ):
             advance(n_done)
-            for result in processes.run(_code, self._calls(rest, waiting)):
+            for result in processes.run(code, self._calls(rest, waiting)):
                 stamp = waiting.pop(0)
                 if result.array is None:
                     _refuse(result.reason, self.on_error)
                 elif result.reason:
-                    print(f"warning: {result.reason}", file=sys.stderr)
+                    text = f"{stamp[0]}: {result.reason}, its code is that of a zero vector"
+                    print(f"warning: {text}", file=sys.stderr)
                 self.codes.append(result.array, result.reason, stamp=stamp)
                 advance(1)
         told = [line["ok"] for line in self.codes.lines() if "reason" in line]
         empty, skipped = told.count(True), told.count(False)
         if not self.codes.n_rows:
-            raise MediaError(f"{self.listing.source.root}: none of its {total} files could be decoded.")
+            raise MediaError(f"{self.listing.root}: none of its {total} files could be decoded.")
         return Summary(self.codes.n_rows, self.coder.n_bits_, n_done, skipped, empty)
 
     def _calls(self, stamps: Iterable[list[Any]], waiting: list[list[Any]]) -> Iterator[tuple[Item]]:
@@ -196,7 +183,7 @@ def _stamps(listing: Listing) -> Iterator[list[Any]]:
     """Name, size and time of every file; of one that can't be looked at only the name."""
     for item in listing:
         try:
-            yield [item.file, *listing.source.stamp(item).values()]
+            yield [item.file, *listing.stamp(item).values()]
         except OSError:
             yield [item.file]
 
@@ -216,55 +203,6 @@ def compared(stamps: Iterator[list[Any]]) -> tuple[Callable[[dict[str, Any]], bo
         yield from stamps
 
     return holds, rest()
-
-
-class _State(NamedTuple):
-    source: Source
-    describer: Any
-    max_pixels: int
-
-
-def _vector(state: _State, item: Item) -> Described:
-    """Describe one file."""
-    try:
-        return Described(describe_file(state.describer, state.source, item, state.max_pixels))
-    except MediaError as error:
-        return Described(None, str(error))
-    except OSError as error:
-        return Described(None, f"{item.file}: can't be read ({error.strerror or error}).")
-    except MemoryError:
-        return Described(None, f"{item.file}: is too large for the memory.")
-
-
-def _code(state: _State, item: Item) -> Described:
-    """Describe and code one file."""
-    coder: MediaCoder = state.describer
-    described = _vector(state._replace(describer=coder.describer), item)
-    if described.array is None:
-        return described
-    reason = "" if described.array.any() else f"{item.file}: {NO_DESCRIPTORS}, its code is that of a zero vector"
-    return Described(coder.bank.set_params(n_jobs=1).transform(described.array[None])[0], reason)
-
-
-def _open_job(partial: Path, listing: Listing, coder: MediaCoder) -> None:
-    """Start anew where another data set or coder left something; what is done with this one is kept."""
-    job = f"{listing.source.root.resolve()}\n{coder.identity()}\n"
-    note = partial / "job.txt"
-    if not note.exists() or note.read_text() != job:
-        if note.exists():
-            print(f"discarding what a run with other files or another bank left in {partial}", file=sys.stderr)
-        for path in partial.iterdir():
-            if path.name != "lock":
-                path.unlink()
-        note.write_text(job)
-
-
-def _publish(partial: Path, target: Path) -> None:
-    """Move both files into place, the codes last; a kill in between is made good by the next run."""
-    for name, path in (("files.txt", target.with_suffix(".files.txt")), ("codes.npy", target)):
-        if (partial / name).exists():
-            os.replace(partial / name, path)
-    (partial / READY).unlink()
 
 
 def _refuse(reason: str, on_error: str) -> None:
