@@ -113,7 +113,7 @@ def test_few_training_vectors_give_fewer_centres_but_the_same_length():
 def test_rabitq_is_faiss_after_the_reduction():
     X, _ = digit_products(300)
     method = METHODS["rabitq"](200).fit(X)
-    reduced = method._transform(X)
+    reduced = method._project(X)
     index = faiss.IndexRaBitQ(200, faiss.METRIC_L2)
     index.train(reduced)
     faiss.copy_array_to_vector(method.center_, index.center)

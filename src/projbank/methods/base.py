@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +18,11 @@ from projbank.rows.source import RowSource, row_blocks
 from projbank.threads import blas_threads, thread_count
 
 Floats = NDArray[np.float32]
-Arrays = tuple[tuple[str, str, str], ...]
+
+
+def learnt(dtype: str, shape: str) -> Any:
+    """Declare an array that is learnt, with dtype and shape ("D": dimensions, "d": `n_bits_`, "*": any)."""
+    return field(init=False, metadata={"array": (dtype, shape)})
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -30,30 +34,32 @@ class AnyLength(RowCoder):
     Binary methods have `thresholds_` (n_bits,) float32 among their arrays: bit p is 1 iff projection p is above it.
     Methods whose codes are neither bits nor real numbers code a block in `_code`.
 
-    `_arrays` names what is learnt, with dtype and shape ("D": dimensions, "d": `n_bits_`, "*": any): from it follow
-    the model file, its checks, and `model_bytes`.
+    From the fields that are `learnt` follow the model file, its checks, and `model_bytes`.
     """
 
-    _arrays: ClassVar[Arrays] = ()
     _not_for_coding: ClassVar[tuple[str, ...]] = ("objective_curve_",)
     _block_bytes: ClassVar[int] = 8 << 20
     _block_rows: ClassVar[int] = 1
     """Rows that a block has at least, however long they are."""
-    _saved_arrays: ClassVar[tuple[str, ...]] = ("shape_",)
     random_state: int | np.random.RandomState | None = 0
     n_jobs: int | None = None
     verbose: int = 0
     thresholds_: Floats = field(init=False)
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        cls._saved_arrays = ("shape_", *(name for name, _, _ in cls._arrays))
+    @property
+    def _arrays(self) -> dict[str, tuple[str, str]]:
+        """Dtype and shape of what is learnt, by name."""
+        return {found.name: found.metadata["array"] for found in fields(self) if "array" in found.metadata}
+
+    @property
+    def _saved_arrays(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("shape_", *self._arrays)
 
     @property
     def model_bytes(self) -> int:
         """Bytes of what coding needs."""
         check_is_fitted(self)
-        return sum(getattr(self, name).nbytes for name, _, _ in self._arrays if name not in self._not_for_coding)
+        return sum(getattr(self, name).nbytes for name in self._arrays if name not in self._not_for_coding)
 
     @abstractmethod
     def _train(self, rows: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
@@ -104,7 +110,7 @@ class AnyLength(RowCoder):
         if self.shape_.shape != (2,) or self.shape_.dtype != np.int64 or self.shape_.min() < 1:
             raise ModelFileError("damaged sizes")
         sizes = {"D": int(self.shape_[0]), "d": int(self.shape_[1])}
-        for name, dtype, shape in self._arrays:
+        for name, (dtype, shape) in self._arrays.items():
             array = getattr(self, name)
             wanted = [sizes.get(word, -1) for word in shape.split()]
             got = array.shape if len(wanted) == array.ndim else ()
@@ -124,6 +130,18 @@ class Method(AnyLength):
     """
 
     n_bits: int | str = field(default="auto", kw_only=False)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Iterative:
+    """A method that is learnt step by step, and keeps what falls on the way."""
+
+    objective_curve_: NDArray[np.float64] = learnt("float64", "*")
+
+    @property
+    def n_iter_(self) -> int:
+        """Steps that were taken."""
+        return len(self.objective_curve_) - 1
 
 
 def check_indices(name: str, indices: NDArray[np.integer], limit: int) -> None:

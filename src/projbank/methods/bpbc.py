@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from projbank.learn.rotation import nearest_rotation
-from projbank.methods.base import Floats, Method, centred_thresholds
+from projbank.methods.base import Floats, Iterative, Method, centred_thresholds, learnt
 from projbank.methods.pq import pad
 from projbank.models.file import ModelFileError
 from projbank.params import auto, checks, whole
@@ -20,7 +20,7 @@ _LEARN_BYTES = 64 << 20
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class BPBC(Method):
+class BPBC(Iterative, Method):
     """Bits are the signs of R1' X R2, X the vector as a D1 x D2 matrix, R1 and R2 with orthonormal columns.
 
     Alternately the bits B_i = sign(R1' X_i R2), then R2, then R1 are chosen best for the sum of tr(B_i' R1' X_i R2),
@@ -46,20 +46,14 @@ class BPBC(Method):
         Minus the mean over training vectors of tr(B' R1' X R2), after each choice of B.
     """
 
-    _arrays = (
-        ("left_", "float32", "* *"),
-        ("right_", "float32", "* *"),
-        ("thresholds_", "float32", "d"),
-        ("objective_curve_", "float64", "*"),
-    )
     _block_bytes = 4 << 20
     _checks = checks(max_iter=whole(0), n_rows=auto(whole(1)))
     n_rows: int | str = "auto"
     max_iter: int = 10
     center: bool = True
-    left_: Floats = field(init=False)
-    right_: Floats = field(init=False)
-    objective_curve_: NDArray[np.float64] = field(init=False)
+    left_: Floats = learnt("float32", "* *")
+    right_: Floats = learnt("float32", "* *")
+    thresholds_: Floats = learnt("float32", "d")
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]
@@ -122,9 +116,6 @@ class BPBC(Method):
         n_bits = self.left_.shape[1] * self.right_.shape[1]
         if not self.n_features_in_ <= size <= 4 * self.n_features_in_ or not self.n_bits_ <= n_bits <= 4 * self.n_bits_:
             raise ModelFileError("left_ and right_ do not fit the vectors and the code")
-
-    def _derive(self) -> None:
-        self.n_iter_ = len(self.objective_curve_) - 1
 
     def _project(self, rows: Floats) -> Floats:
         halves = np.matmul(self.left_.T, self._as_matrices(rows))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
 from projbank.kernels.cbe import add_products, cut_pairs, split_pairs
-from projbank.methods.base import Arrays, Floats, Method, centred_thresholds
+from projbank.methods.base import Floats, Iterative, Method, centred_thresholds, learnt
 from projbank.params import checks, positive, whole
 from projbank.progress import progress
 from projbank.rows.source import RowSource
@@ -123,15 +123,11 @@ class RandomCBE(Method):
     thresholds_ : (n_bits,) float32
     """
 
-    _arrays: ClassVar[Arrays] = (
-        ("filter_", "float32", "D"),
-        ("signs_", "uint8", "D"),
-        ("thresholds_", "float32", "d"),
-    )
     _block_bytes = 2 << 20
     center: bool = True
-    filter_: Floats = field(init=False)
-    signs_: NDArray[np.uint8] = field(init=False)
+    filter_: Floats = learnt("float32", "D")
+    signs_: NDArray[np.uint8] = learnt("uint8", "D")
+    thresholds_: Floats = learnt("float32", "d")
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]
@@ -154,7 +150,7 @@ class RandomCBE(Method):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class CBE(RandomCBE):
+class CBE(Iterative, RandomCBE):
     """Bits are the signs of the first n_bits entries of R (s * x): R circulant with first column r, s random signs.
 
     Learning alternates between the bits B = sign(X R') and r, which minimises
@@ -187,11 +183,9 @@ class CBE(RandomCBE):
     n_iter_ : int
     """
 
-    _arrays = (*RandomCBE._arrays, ("objective_curve_", "float64", "*"))
     _checks = checks(lam=positive, max_iter=whole(1))
     lam: float = 1.0
     max_iter: int = 10
-    objective_curve_: NDArray[np.float64] = field(init=False)
 
     def _improve_filter(self, X: RowSource, offset: NDArray[np.float64], n_bits: int) -> None:
         n_samples, n_features = X.shape
@@ -207,10 +201,6 @@ class CBE(RandomCBE):
                     advance(1)
         self.filter_ = scipy.fft.irfft(spectrum, n_features).astype(np.float32)
         self.objective_curve_ = np.array(curve)
-
-    def _derive(self) -> None:
-        super()._derive()
-        self.n_iter_ = len(self.objective_curve_) - 1
 
 
 class _Frequencies:

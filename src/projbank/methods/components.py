@@ -7,14 +7,14 @@ components) where the Gram matrix took 6 s; it is the peer that the tests compar
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from projbank.methods.base import Floats, Method, check_indices, check_memory
+from projbank.methods.base import Floats, Method, check_indices, check_memory, learnt
 from projbank.methods.dense import DENSE_ROWS, matrix_bytes
 from projbank.models.file import ModelFileError
 from projbank.rows.source import RowSource
@@ -127,10 +127,9 @@ class PCA(Method):
 
     distance = "l2"
     _block_rows = DENSE_ROWS
-    _arrays = (("directions_", "float32", "D d"), ("offsets_", "float32", "d"))
     max_memory: float = 8.0
-    directions_: Floats = field(init=False)
-    offsets_: Floats = field(init=False)
+    directions_: Floats = learnt("float32", "D d")
+    offsets_: Floats = learnt("float32", "d")
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         check_memory(self, components_bytes(X.shape, n_bits), f"{n_bits} components", self.max_memory)
@@ -175,19 +174,13 @@ class SpectralHashing(Method):
     """
 
     _block_rows = DENSE_ROWS
-    _arrays = (
-        ("directions_", "float32", "D *"),
-        ("starts_", "float32", "*"),
-        ("ranges_", "float32", "*"),
-        ("modes_", "int64", "d *"),
-        ("thresholds_", "float32", "d"),
-    )
     _not_for_coding = ("thresholds_",)
     max_memory: float = 8.0
-    directions_: Floats = field(init=False)
-    starts_: Floats = field(init=False)
-    ranges_: Floats = field(init=False)
-    modes_: NDArray[np.int64] = field(init=False)
+    directions_: Floats = learnt("float32", "D *")
+    starts_: Floats = learnt("float32", "*")
+    ranges_: Floats = learnt("float32", "*")
+    modes_: NDArray[np.int64] = learnt("int64", "d *")
+    thresholds_: Floats = learnt("float32", "d")
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         check_memory(self, components_bytes(X.shape, n_bits), f"{n_bits} components", self.max_memory)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.methods.base import Arrays, Floats, Method, centred_thresholds, check_memory
+from projbank.methods.base import Floats, Method, centred_thresholds, check_memory, learnt
 from projbank.rows.source import RowSource
 
 DENSE_ROWS = 256
@@ -31,8 +31,8 @@ class DenseBits(Method):
     """Bits of one dense projection: bit p is 1 iff x' w_p is above its threshold."""
 
     _block_rows = DENSE_ROWS
-    _arrays: ClassVar[Arrays] = (("projection_", "float32", "D d"), ("thresholds_", "float32", "d"))
-    projection_: Floats = field(init=False)
+    projection_: Floats = learnt("float32", "D d")
+    thresholds_: Floats = learnt("float32", "d")
 
     def _project(self, rows: Floats) -> Floats:
         return rows @ self.projection_
@@ -49,9 +49,8 @@ class RandomRotation(Method):
 
     distance = "l2"
     _block_rows = DENSE_ROWS
-    _arrays = (("projection_", "float32", "D d"),)
     max_memory: float = 8.0
-    projection_: Floats = field(init=False)
+    projection_: Floats = learnt("float32", "D d")
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         self.projection_ = gaussian_matrix(self, X.shape[1], n_bits, rng)

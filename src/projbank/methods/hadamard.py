@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from projbank.kernels.hadamard import hadamard_sample
-from projbank.methods.base import Floats, Method, centred_thresholds, check_indices
+from projbank.methods.base import Floats, Method, centred_thresholds, check_indices, learnt
 from projbank.params import checks, whole
 from projbank.rows.source import RowSource, as_rows
-
-
-class SubsampledHadamard:
-    """H (signs * x), padded to a power of 2, at `n_bits` random places, scaled so that distances are kept on average.
-
-    Parameters
-    ----------
-    signs : (D,) uint8
-        1 where the sign of a dimension is flipped.
-    chosen : (n_bits,) int64
-        Coefficients that are kept.
-    """
-
-    def __init__(self, signs: NDArray[np.uint8], chosen: NDArray[np.int64]) -> None:
-        self.size = padded_size(len(signs))
-        self._chosen = chosen
-        scale = 1 / np.sqrt(len(chosen))  # H x is sqrt(P) times a rotation, of which n of P coefficients are kept
-        self._signs = np.where(signs, -scale, scale).astype(np.float32)
-
-    def __call__(self, rows: Floats) -> Floats:
-        """Coefficients of each row, (n, n_bits)."""
-        values = np.empty((len(rows), len(self._chosen)), np.float32)
-        hadamard_sample(rows, self._signs, self._chosen, self.size, values)
-        return values
 
 
 def padded_size(n_features: int) -> int:
@@ -45,10 +21,10 @@ def padded_size(n_features: int) -> int:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SubsampledMethod(Method):
-    """A method on coefficients of a subsampled randomised Hadamard transform."""
+    """H (signs * x), padded to a power of 2, at random places, scaled so that distances are kept on average."""
 
-    signs_: NDArray[np.uint8] = field(init=False)
-    chosen_: NDArray[np.int64] = field(init=False)
+    signs_: NDArray[np.uint8] = learnt("uint8", "D")
+    chosen_: NDArray[np.int64] = learnt("int64", "d")
 
     def _draw(self, n_features: int, n_bits: int, rng: np.random.Generator) -> None:
         """Draw random signs (D,) and places (n_bits,), ascending."""
@@ -62,10 +38,13 @@ class SubsampledMethod(Method):
         check_indices("chosen_", self.chosen_, padded_size(self.n_features_in_))
 
     def _derive(self) -> None:
-        self._transform = SubsampledHadamard(self.signs_, self.chosen_)
+        scale = 1 / np.sqrt(len(self.chosen_))  # H x is sqrt(P) times a rotation, of which n of P coefficients are kept
+        self._flips = np.where(self.signs_, -scale, scale).astype(np.float32)
 
     def _project(self, rows: Floats) -> Floats:
-        return self._transform(rows)
+        values = np.empty((len(rows), len(self.chosen_)), np.float32)
+        hadamard_sample(rows, self._flips, self.chosen_, padded_size(len(self.signs_)), values)
+        return values
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -88,8 +67,8 @@ class SRHT(SubsampledMethod):
     thresholds_ : (n_bits,) float32
     """
 
-    _arrays = (("signs_", "uint8", "D"), ("chosen_", "int64", "d"), ("thresholds_", "float32", "d"))
     center: bool = True
+    thresholds_: Floats = learnt("float32", "d")
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         self._draw(X.shape[1], n_bits, rng)
@@ -121,18 +100,17 @@ class RaBitQ(SubsampledMethod):
     """
 
     distance = "adc"
-    _arrays = (("signs_", "uint8", "D"), ("chosen_", "int64", "d"), ("center_", "float32", "d"))
     _checks = checks(query_bits=whole(0, 8))
     query_bits: int = 8
-    center_: Floats = field(init=False)
+    center_: Floats = learnt("float32", "d")
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         self._draw(X.shape[1], n_bits, rng)
-        self.center_ = np.ascontiguousarray(self._transform(means.astype(np.float32)[None])[0])
+        self.center_ = np.ascontiguousarray(self._project(means.astype(np.float32)[None])[0])
         return n_bits
 
     def _code(self, rows: Floats, out: NDArray[Any]) -> bool:
-        points = self._transform(rows)
+        points = self._project(rows)
         out[:] = self._index().sa_encode(points)
         return bool(np.isfinite(points).all())
 
@@ -140,7 +118,7 @@ class RaBitQ(SubsampledMethod):
         """Nearest codes of real-valued queries (n, D) by RaBitQ's estimate: squared distances and rows, (n, k)."""
         index = self._index()
         index.add_sa_codes(np.ascontiguousarray(codes))
-        return index.search(self._transform(as_rows(queries).block(0, queries.shape[0])), k)
+        return index.search(self._project(as_rows(queries).block(0, queries.shape[0])), k)
 
     def _index(self) -> Any:
         """FAISS's index, trained by giving it the centre, empty."""

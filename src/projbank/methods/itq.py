@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.covariance import ledoit_wolf
 
 from projbank.learn.grouping import group_dimensions
 from projbank.learn.rotation import learn_rotation
-from projbank.methods.base import Floats, Method, centred_thresholds, check_indices, check_memory
+from projbank.methods.base import Floats, Iterative, Method, centred_thresholds, check_indices, check_memory, learnt
 from projbank.methods.components import components_bytes, principal_components
 from projbank.methods.dense import DenseBits, matrix_bytes
 from projbank.models.file import ModelFileError
@@ -23,7 +23,7 @@ from projbank.threads import thread_count
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ITQ(DenseBits):
+class ITQ(Iterative, DenseBits):
     """Bit p is 1 iff column p of V R is above 0: V the principal components of x, R a rotation that is learnt.
 
     Alternately B = sign(V R), and R the rotation that brings V nearest to B (by a singular value decomposition); what
@@ -45,11 +45,9 @@ class ITQ(DenseBits):
         |B - V R|^2 per training vector, after each choice of B.
     """
 
-    _arrays = (*DenseBits._arrays, ("objective_curve_", "float64", "*"))
     _checks = checks(max_iter=whole(1))
     max_iter: int = 50
     max_memory: float = 8.0
-    objective_curve_: NDArray[np.float64] = field(init=False)
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]
@@ -65,9 +63,6 @@ class ITQ(DenseBits):
         self.projection_ = components.directions @ rotation
         self.thresholds_ = centred_thresholds(self._project, means, True, n_bits)
         return n_bits
-
-    def _derive(self) -> None:
-        self.n_iter_ = len(self.objective_curve_) - 1
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -142,7 +137,7 @@ def discriminants(values: Floats, labels: NDArray[np.int64]) -> Floats:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class KMeansITQ(Method):
+class KMeansITQ(Iterative, Method):
     """Each subspace of similar dimensions gives its own ITQ code of `bits_per_group` bits.
 
     Parameters
@@ -170,20 +165,14 @@ class KMeansITQ(Method):
         Sum over groups of |B - V R|^2 per training vector.
     """
 
-    _arrays = (
-        ("labels_", "int32", "D"),
-        ("weights_", "float32", "D *"),
-        ("group_bits_", "int64", "*"),
-        ("thresholds_", "float32", "d"),
-        ("objective_curve_", "float64", "*"),
-    )
     _checks = checks(bits_per_group=whole(1), max_iter=whole(1), kmeans_iter=whole(1))
     bits_per_group: int = 20
     max_iter: int = 50
     kmeans_iter: int = 20
-    labels_: NDArray[np.int32] = field(init=False)
-    weights_: Floats = field(init=False)
-    group_bits_: NDArray[np.int64] = field(init=False)
+    labels_: NDArray[np.int32] = learnt("int32", "D")
+    weights_: Floats = learnt("float32", "D *")
+    group_bits_: NDArray[np.int64] = learnt("int64", "*")
+    thresholds_: Floats = learnt("float32", "d")
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]
@@ -218,7 +207,6 @@ class KMeansITQ(Method):
         self._order = np.argsort(self.labels_, kind="stable")
         self._ends = np.cumsum(np.bincount(self.labels_, minlength=len(self.group_bits_)))
         self._sorted_weights = self.weights_[self._order]
-        self.n_iter_ = len(self.objective_curve_) - 1
 
     def _project(self, rows: Floats) -> Floats:
         sorted_rows = rows.take(self._order, axis=1)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from projbank.learn.grouping import group_dimensions
-from projbank.methods.base import Floats, Method, check_indices
+from projbank.methods.base import Floats, Method, check_indices, learnt
 from projbank.models.bank import Bank
 from projbank.models.file import ModelFileError
 from projbank.params import checks, whole
@@ -34,10 +34,9 @@ class PKA(Method):
     """
 
     distance = "l2"
-    _arrays = (("labels_", "int32", "D"),)
     _checks = checks(kmeans_iter=whole(1))
     kmeans_iter: int = 20
-    labels_: NDArray[np.int32] = field(init=False)
+    labels_: NDArray[np.int32] = learnt("int32", "D")
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         self._limit_bits(n_bits, X.shape[1], "the number of features, since no group may be empty")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.methods.base import Arrays, Floats, Method
+from projbank.methods.base import Floats, Method, learnt
 from projbank.methods.dense import DENSE_ROWS, gaussian_matrix
 from projbank.models.file import ModelFileError
 from projbank.params import checks, whole
@@ -38,10 +38,9 @@ class PQ(Method):
     """
 
     distance = "adc"
-    _arrays: ClassVar[Arrays] = (("centroids_", "float32", "* * *"),)
     _checks = checks(max_iter=whole(1))
     max_iter: int = 25
-    centroids_: Floats = field(init=False)
+    centroids_: Floats = learnt("float32", "* * *")
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_samples = X.shape[0]
@@ -178,9 +177,8 @@ class RandomRotationPQ(PQ):
     """
 
     _block_rows = DENSE_ROWS
-    _arrays = (("projection_", "float32", "D *"), *PQ._arrays)
     max_memory: float = 8.0
-    projection_: Floats = field(init=False)
+    projection_: Floats = learnt("float32", "D *")
 
     def _prepare(self, n_features: int, n_bits: int, rng: np.random.Generator) -> int:
         n_columns = min(n_bits, n_features)

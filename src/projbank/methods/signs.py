@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from projbank.kernels.pack import all_finite
 from projbank.learn.neighbors import neighbor_graph
-from projbank.methods.base import AnyLength, Floats, Method, check_indices
+from projbank.methods.base import AnyLength, Floats, Method, check_indices, learnt
 from projbank.metrics import pair_errors
 from projbank.models.file import ModelFileError
 from projbank.params import auto, checks, one_of, reject, whole
@@ -36,8 +36,8 @@ class Sign(AnyLength):
     """
 
     free_length = False
-    _arrays = (("thresholds_", "float32", "d"),)
     center: bool = False
+    thresholds_: Floats = learnt("float32", "d")
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         self.thresholds_ = means.astype(np.float32) if self.center else np.zeros(len(means), np.float32)
@@ -75,12 +75,12 @@ class SignSelect(Method):
     thresholds_ : (n_bits,) float32
     """
 
-    _arrays = (("dimensions_", "int64", "d"), ("thresholds_", "float32", "d"))
     _checks = checks(criterion=one_of("pairs", "balance"), n_neighbors=whole(1))
     criterion: str = "pairs"
     n_neighbors: int = 100
     center: bool = True
-    dimensions_: NDArray[np.int64] = field(init=False)
+    dimensions_: NDArray[np.int64] = learnt("int64", "d")
+    thresholds_: Floats = learnt("float32", "d")
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         self._limit_bits(n_bits, X.shape[1], "the number of features")
@@ -140,10 +140,10 @@ class AlphaZero(AnyLength):
     """
 
     free_length = False
-    _arrays = (("thresholds_", "float32", "d"), ("layout_", "int64", "*"))
     _checks = checks(descriptor_size=auto(whole(1)))
     descriptor_size: int | str = "auto"
-    layout_: NDArray[np.int64] = field(init=False)
+    layout_: NDArray[np.int64] = learnt("int64", "*")
+    thresholds_: Floats = learnt("float32", "d")
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
         n_features = X.shape[1]
