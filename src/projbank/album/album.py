@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.album import describe
-from projbank.album.search import Codes, values_of
+from projbank.album.search import Codes
 from projbank.album.store import MOST_BITS, AlbumError, File, Store
 from projbank.album.update import Report, Update, Updater
 from projbank.features.coder import MediaCoder
@@ -159,12 +159,12 @@ class Album:
             codes, coder = self._current()
             vectors = np.stack([self._vector(coder, one, _name_of(at)) for one, at in zip(data, several, strict=True)])
             same = {self.store.content_id(describe.digest(one)) for one in data} - {None}
-            return self._hits(codes, values_of(coder, vectors), k, min_similarity, same, include_self)
+            return self._hits(codes, coder.bank.query_values(vectors), k, min_similarity, same, include_self)
 
     def like(self, content: int, k: int = 12, *, min_similarity: float = -1.0, include_self: bool = False) -> list[Hit]:
         """Find the photos that are most like one of the album, by the number of its content; nothing is described."""
         with self.busy:
-            codes, _ = self._current(coder=False)
+            codes = self.codes()
             row = int(np.searchsorted(codes.ids, content))
             if row == len(codes.ids) or codes.ids[row] != content:
                 raise gone(content)
@@ -198,30 +198,26 @@ class Album:
     def coder(self) -> MediaCoder:
         """What describes and codes photos of this album."""
         with self.busy:
-            made: MediaCoder = self._current()[1]
-            return made
+            return self._current()[1]
 
-    def _current(self, *, coder: bool = True) -> tuple[Codes, Any]:
-        """Codes and the coder that made them; the file of a coder that was replaced meanwhile is gone."""
-        for last in (False, True):
+    def _current(self) -> tuple[Codes, MediaCoder]:
+        """Codes and the coder that made them."""
+        codes = self.codes()
+        try:
+            return codes, self._load(codes)
+        except FileNotFoundError:  # another coder has replaced it meanwhile
+            self._codes = None
             codes = self.codes()
-            name = codes.model.file
-            if not coder or (self._coder is not None and self._coder[0] == name):
-                break
-            try:
-                self._coder = name, load(self.folder / name)
-            except FileNotFoundError:
-                if last:
-                    raise
-                self._codes = None
-        if not coder:
-            return codes, None
-        name, made = self._coder  # type: ignore[misc]  # the loop has set it
-        if made.identity() != codes.model.identity:
-            raise AlbumError(
-                f"{self.folder / name}: is {made.identity()}, but the codes are of {codes.model.identity}."
-            )
-        return codes, made
+            return codes, self._load(codes)
+
+    def _load(self, codes: Codes) -> MediaCoder:
+        name, identity = codes.model.file, codes.model.identity
+        if self._coder is None or self._coder[0] != name:
+            self._coder = name, load(self.folder / name)
+        made = self._coder[1]
+        if made.identity() != identity:
+            raise AlbumError(f"{self.folder / name}: is {made.identity()}, but the codes are of {identity}.")
+        return made
 
     def _vector(self, coder: MediaCoder, data: bytes, name: str) -> NDArray[np.float32]:
         describer = coder.describer

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from projbank.album.compare import look_of
 from projbank.album.store import DAMAGED, LACKING, Content, File
 from projbank.features.coder import MediaCoder
-from projbank.features.media import HEIC_NEEDED, IMAGE_SUFFIXES, MAX_PIXELS, MediaError, Photo, read_photo
+from projbank.features.media import HEIC_NEEDED, IMAGE_SUFFIXES, MAX_PIXELS, MediaError, read_photo
 from projbank.features.readers import Item, Source, check_name, walk
 from projbank.features.tasks import State
 
@@ -54,7 +54,8 @@ def vector(state: State, file: str) -> Result:
         reason = str(error).removeprefix(f"{file}: ") or "is too large for the memory"
         kind = LACKING if HEIC_NEEDED in reason else DAMAGED
         return Result(Content(key, size, state=kind, reason=reason))
-    return Result(content_of(key, size, photo), found)
+    look = look_of(photo.image).tobytes()
+    return Result(Content(key, size, photo.width, photo.height, photo.orientation, look), found)
 
 
 def code(state: State, file: str) -> Result:
@@ -62,11 +63,6 @@ def code(state: State, file: str) -> Result:
     coder: MediaCoder = state.tool
     result = vector(state._replace(tool=coder.describer), file)
     return result if result.array is None else result._replace(array=coder.code(result.array))
-
-
-def content_of(key: bytes, size: int, photo: Photo) -> Content:
-    """What is kept of a decoded photo beside its code."""
-    return Content(key, size, photo.width, photo.height, photo.orientation, look_of(photo.image).tobytes())
 
 
 @dataclass

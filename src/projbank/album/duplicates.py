@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
-from collections.abc import Iterable
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,7 +94,7 @@ def _pairs(
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """Pairs of the same picture, and pairs that are only alike."""
     straight, turned, alike = _candidates(album, contents, similar_from)
-    points = _PointCache(album, contents)
+    points_of_photo = _reader(album, contents)
     near: list[tuple[int, int]] = []
     found: set[tuple[int, int]] = set()
     candidates = sorted({(*pair, False) for pair in straight} | {(*pair, True) for pair in turned})
@@ -103,9 +104,11 @@ def _pairs(
         one_opencv_thread(),
     ):
         for one, other, mirror in candidates:
-            if (one, other) not in found and points.agree(one, other, mirror):
-                near.append((one, other))
-                found.add((one, other))
+            if (one, other) not in found:
+                first, second = points_of_photo(one), points_of_photo(other)
+                if first and second and is_same_picture(first, second.mirrored() if mirror else second):
+                    near.append((one, other))
+                    found.add((one, other))
             advance(1)
     return near, sorted(alike - found)
 
@@ -171,31 +174,15 @@ def _stars(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
     return groups
 
 
-class _PointCache:
-    """Photos ready to be compared, the last ones kept."""
+def _reader(album: Album, contents: dict[int, Content]) -> Callable[[int], Points | None]:
+    """Return what makes a photo ready to be compared, or None where it has changed; the last photos are kept."""
 
-    def __init__(self, album: Album, contents: dict[int, Content]) -> None:
-        self._album, self._contents = album, contents
-        self._points: OrderedDict[int, Points | None] = OrderedDict()
-
-    def agree(self, one: int, other: int, mirror: bool) -> bool:
-        """Whether two photos show the same picture, the second mirrored if so asked."""
-        first, second = self._get(one), self._get(other)
-        if first is None or second is None:
-            return False
-        return is_same_picture(first, second.mirrored() if mirror else second)
-
-    def _get(self, number: int) -> Points | None:
-        if number not in self._points:
-            self._points[number] = self._read(number)
-            if len(self._points) > KEPT:
-                self._points.popitem(last=False)
-        self._points.move_to_end(number)
-        return self._points[number]
-
-    def _read(self, number: int) -> Points | None:
+    @functools.lru_cache(maxsize=KEPT)
+    def read(number: int) -> Points | None:
         try:
-            data = photo_bytes(self._album, number, self._contents[number].hash)
+            data = photo_bytes(album, number, contents[number].hash)
             return points_of(read_photo(data, "photo", SIDE, colour=False).image)
-        except (OSError, MediaError):  # changed meanwhile
+        except (OSError, MediaError):
             return None
+
+    return read

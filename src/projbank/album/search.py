@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,9 +53,3 @@ def similarities(query: NDArray[np.float32], codes: NDArray[np.uint8]) -> NDArra
     total = np.abs(query).sum()
     agreed = (2 * bits.astype(np.float32) - 1) @ query
     return np.asarray(np.clip(agreed / total, -1, 1) if total > 0 else np.zeros(len(codes)), dtype=np.float32)
-
-
-def values_of(coder: Any, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Real-valued bits of query vectors."""
-    values: NDArray[np.float32] = coder.bank.query_values(vectors)
-    return values

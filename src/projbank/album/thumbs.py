@@ -57,13 +57,13 @@ def photo_bytes(album: Album, content: int, key: bytes) -> bytes:
     raise gone(content)
 
 
-def small(data: bytes, side: int, name: str = "photo") -> bytes:
+def small(data: bytes, side: int) -> bytes:
     """A picture file as a JPEG, upright, its longer side at most `side`."""
     import cv2
 
-    done, encoded = cv2.imencode(".jpg", read_photo(data, name, side).image, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
+    done, encoded = cv2.imencode(".jpg", read_photo(data, "photo", side).image, [cv2.IMWRITE_JPEG_QUALITY, QUALITY])
     if not done:
-        raise MediaError(f"{name}: can't be made smaller.")
+        raise MediaError("photo: can't be made smaller.")
     return np.asarray(encoded, dtype=np.uint8).tobytes()
 
 

@@ -14,10 +14,11 @@ from projbank.evaluate.results import Record, ResultFile
 from projbank.evaluate.runner import Experiment, Rules, run
 from projbank.learn.run import Memo
 from projbank.methods import METHODS
-from projbank.methods.nearest import search
+from projbank.methods.nearest import nearest_vectors, search
 from projbank.metrics import mean_average_precision, precision_at_k, precision_recall, recall_at_k
 from projbank.params import check_int
 from projbank.rows.source import row_blocks
+from projbank.threads import faiss_threads
 
 ORIGINAL = "original"
 """Name of the row of the uncompressed floats."""
@@ -26,16 +27,6 @@ CHUNK_BYTES = 512 << 20
 
 Cell = tuple[str, int | None, Mapping[str, Any]]
 """Method ("original" too), length in bits or None where it follows from the data, further parameters."""
-
-
-class Floats:
-    """The uncompressed vectors as a method for `search`: a vector is its own code."""
-
-    distance = "l2"
-
-    def transform(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return the vectors."""
-        return X
 
 
 class SplitExperiment(Experiment):
@@ -129,7 +120,8 @@ class SplitExperiment(Experiment):
             distances, ids = np.empty((len(self.queries), 0), np.float32), np.empty((len(self.queries), 0), np.int64)
             first = 0
             for chunk in self.gallery():
-                near, found = search(Floats(), self.queries, chunk, k, n_jobs=self.n_jobs)
+                with faiss_threads(self.n_jobs):
+                    near, found = nearest_vectors(self.queries, chunk, min(k, len(chunk)))
                 distances, ids = np.hstack([distances, near]), np.hstack([ids, found + first])
                 order = np.argsort(distances, axis=1, kind="stable")[:, :k]
                 distances, ids = np.take_along_axis(distances, order, axis=1), np.take_along_axis(ids, order, axis=1)

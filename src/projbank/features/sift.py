@@ -89,12 +89,13 @@ class DenseSIFT(Descriptor):
         frames = np.concatenate([grid.points for grid in grids])
         vectors = np.empty((len(frames), 128), dtype=np.float32)
         contrasts = np.empty(len(frames), dtype=np.float32)
-        room = _Room(grey.shape, max(len(grid.rows) for grid in grids))
+        maps = np.empty((*grey.shape, 8), dtype=np.float32)  # scales share memory: fresh pages cost as much as filters
+        rows = np.empty((max(len(grid.rows) for grid in grids), grey.shape[1], 8), dtype=np.float32)
         start = 0
         for grid in grids:
             stop = start + len(grid.points)
             if stop > start:
-                self._describe(grey, grid, room, vectors[start:stop], contrasts[start:stop])
+                self._describe(grey, grid, maps, rows, vectors[start:stop], contrasts[start:stop])
             start = stop
         weak = contrasts < self.contrast
         if self.low_contrast == "keep" or not weak.any():
@@ -108,14 +109,15 @@ class DenseSIFT(Descriptor):
         self,
         grey: NDArray[np.float32],
         grid: _Grid,
-        room: _Room,
+        maps: NDArray[np.float32],
+        rows: NDArray[np.float32],
         vectors: NDArray[np.float32],
         contrasts: NDArray[np.float32],
     ) -> None:
-        """Fill the descriptors of one scale and their contrasts."""
-        bins = room.bins[: len(grid.rows)]
-        kernels.orientation_maps(_blurred(grey, self.smoothing * grid.bin_size), room.maps)
-        kernels.spatial_bins(room.maps, grid.rows, grid.bin_size, bins)
+        """Fill the descriptors of one scale and their contrasts; `maps` and `rows` are for work on the way."""
+        bins = rows[: len(grid.rows)]
+        kernels.orientation_maps(_blurred(grey, self.smoothing * grid.bin_size), maps)
+        kernels.spatial_bins(maps, grid.rows, grid.bin_size, bins)
         kernels.descriptors(bins, grid.row_of, grid.column_of, WINDOW, bool(self.root), vectors, contrasts)
         contrasts /= grid.bin_size**2 * np.linalg.norm(WINDOW)
 
@@ -128,15 +130,6 @@ class DenseSIFT(Descriptor):
         check_positive(self, "smoothing", self.smoothing, zero=True)
         check_positive(self, "contrast", self.contrast, zero=True)
         check_choice(self, "low_contrast", self.low_contrast, ("drop", "zero", "keep"))
-
-
-class _Room:
-    """Working memory that the scales share: fresh pages cost as much as the filters that fill them."""
-
-    def __init__(self, shape: tuple[int, ...], n_rows: int) -> None:
-        height, width = shape
-        self.maps = np.empty((height, width, 8), dtype=np.float32)
-        self.bins = np.empty((n_rows, width, 8), dtype=np.float32)
 
 
 class _Grid:

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from projbank.features.coder import Describer, MediaCoder
 from projbank.features.extractor import FeatureExtractor
 from projbank.features.listing import Listing
-from projbank.features.media import MAX_PIXELS, MediaError
+from projbank.features.media import MediaError
 from projbank.features.readers import Item
 from projbank.features.tasks import State, code, sample_descriptors, vector
 from projbank.features.unfinished import RowFile, Unfinished
@@ -44,7 +44,6 @@ def learn_describer(
     drawn: list[Item],
     *,
     on_error: str = "fail",
-    max_pixels: int = MAX_PIXELS,
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> Any:
@@ -52,7 +51,7 @@ def learn_describer(
     if not isinstance(describer, FeatureExtractor) or hasattr(describer, "encoder_"):
         return describer
     describer.check()
-    encoder, state = describer.unfitted_encoder(), State(listing, describer, max_pixels)
+    encoder, state = describer.unfitted_encoder(), State(listing, describer)
     with Processes(state, _n_processes(n_jobs, len(drawn))) as processes:
         sampled = sample_descriptors(processes, enumerate(drawn), encoder, on_error, verbose)
     return clone(describer).fit_descriptors(sampled)
@@ -64,7 +63,6 @@ def vectors_of(
     drawn: list[Item],
     *,
     on_error: str = "fail",
-    max_pixels: int = MAX_PIXELS,
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> NDArray[np.float32]:
@@ -72,7 +70,7 @@ def vectors_of(
     rows = np.empty((len(drawn), describer.n_dims_), dtype=np.float32)
     n_rows = 0
     with (
-        Processes(State(listing, describer, max_pixels), _n_processes(n_jobs, len(drawn))) as processes,
+        Processes(State(listing, describer), _n_processes(n_jobs, len(drawn))) as processes,
         progress("describing", len(drawn), verbose) as advance,
     ):
         for result in processes.run(vector, ((item,) for item in drawn)):
@@ -91,7 +89,6 @@ def code_files(
     output: str | os.PathLike[str],
     *,
     on_error: str = "fail",
-    max_pixels: int = MAX_PIXELS,
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> Summary:
@@ -106,7 +103,6 @@ def code_files(
     coder : describer and bank
     output : path that ends in .npy
     on_error : "fail" raises MediaError for a file that can't be decoded, "skip" reports it and leaves it out
-    max_pixels : a picture or frame of more pixels counts as one that can't be decoded
     n_jobs : worker processes; None is one per core
     """
     check_choice("code_files", "on_error", on_error, ("fail", "skip"))
@@ -125,7 +121,7 @@ def code_files(
             unfinished.start(job)
         holds, rest = compared(_stamps(listing))
         with RowFile(folder, (coder.n_bits_ + 7) // 8, "|u1", "codes.npy", holds=holds) as codes:
-            summary = _Coding(listing, coder, codes, on_error, max_pixels, n_jobs, verbose).run(rest)
+            summary = _Coding(listing, coder, codes, on_error, n_jobs, verbose).run(rest)
             codes.finish()
             with open(folder / "files.txt", "w", encoding="utf-8") as file:
                 file.writelines(line["stamp"][0] + "\n" for line in codes.lines() if line["ok"])
@@ -142,7 +138,6 @@ class _Coding:
     coder: MediaCoder
     codes: RowFile
     on_error: str
-    max_pixels: int
     n_jobs: int | None
     verbose: int
 
@@ -151,7 +146,7 @@ class _Coding:
         if n_done:
             say(f"resuming: {n_done} of {total} files are done", self.verbose)
         waiting: list[list[Any]] = []
-        state = State(self.listing, self.coder, self.max_pixels)
+        state = State(self.listing, self.coder)
         with (
             Processes(state, _n_processes(self.n_jobs, total - n_done)) as processes,
             progress("coding", total, self.verbose) as advance,
