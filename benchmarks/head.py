@@ -19,8 +19,7 @@ import numpy as np
 
 from benchmarks.common import as_words, plain_read, report, result_path, row, write_result
 from projbank.methods import METHODS
-from projbank.models.bank import Bank
-from projbank.models.headed import HeadedBank
+from projbank.models.bank import Bank, HeadedBank
 from projbank.rows.source import as_rows
 from projbank.threads import blas_threads
 

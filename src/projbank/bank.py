@@ -14,7 +14,7 @@ from projbank.learn.run import Place
 from projbank.params import auto, check_choice, checks, not_negative, one_of, positive, whole
 
 _SOLVERS = {
-    "mixed": Place("projbank.learn.mixed:MixedLearner", "projbank.models.headed:HeadedBank"),
+    "mixed": Place("projbank.learn.mixed:MixedLearner", "projbank.models.bank:HeadedBank"),
     "joint": Place("projbank.learn.joint:JointLearner", "projbank.models.bank:Bank", ("learnt", "soft-learnt")),
     "paper": Place("projbank.learn.paper:PaperLearner", "projbank.models.bank:Bank"),
     "random": Place("projbank.learn.random:RandomLearner", "projbank.models.bank:Bank"),
@@ -117,7 +117,7 @@ class ProjectionBank(ModelCoder):
     loss_curve_ : (n_iter + 1,) float64
         Loss after each iteration: the mean over groups of L / (lam N^2), which is 1 at w = 0 ("paper"), or 1 minus the
         correlation of similarities plus imbalance ("joint"). Empty where nothing is learnt ("random").
-    model_ : projbank.models.bank.Bank, projbank.models.headed.HeadedBank or projbank.models.dense.DenseHead
+    model_ : projbank.models.bank.Bank, projbank.models.bank.HeadedBank or projbank.models.dense.DenseHead
         What was learnt, as coding uses it.
     n_bits_ : int
     n_iter_ : int

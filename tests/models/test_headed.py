@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from projbank.bits import unpack
+from projbank.models.bank import HeadedBank
 from projbank.models.file import ModelFileError
-from projbank.models.headed import HeadedBank
 from projbank.rows.source import as_rows
 
 

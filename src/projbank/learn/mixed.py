@@ -37,8 +37,7 @@ from projbank.learn.target import (
     neighbor_walk,
     product,
 )
-from projbank.models.bank import Bank
-from projbank.models.headed import HeadedBank
+from projbank.models.bank import Bank, HeadedBank
 from projbank.params import reject
 from projbank.progress import say
 from projbank.rows.source import ArrayRows, RowSource

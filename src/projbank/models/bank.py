@@ -1,4 +1,4 @@
-"""The linear bank: any kind of rows to packed bits or margins, in one pass over each row."""
+"""The bank: any kind of rows to sums or bits in one pass over each row; the headed bank, which mixes sums to bits."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from projbank.kernels.encode import code_rows, margin_rows
+from projbank.kernels.head import WIDTH, multiply, panels
+from projbank.kernels.pack import pack_above
 from projbank.models.file import ModelFileError
 from projbank.models.model import Floats, Model
 from projbank.rows.source import BLOCK_BYTES, RowSource
@@ -19,6 +21,8 @@ _READ_BYTES = 128 << 20
 """Bytes of a mapped file that all threads together look at before its memory is let go."""
 SMALL = 1 << 24
 """Numbers below which rows are coded at once: starting threads would cost more than it wins."""
+_BLOCK = 48
+"""Rows of a headed bank whose sums are in cache together."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,89 @@ class Bank(Model):
     def _flat(self) -> tuple[NDArray[np.uint32], Floats]:
         """Labels and weights, dimension after dimension, as the kernels want them."""
         return self.labels.T.ravel().view(np.uint32), self.weights.T.ravel()
+
+
+@dataclass(frozen=True)
+class HeadedBank(Model):
+    """Margins are (f - centers) inner outer - biases, where f are the m sums of a bank.
+
+    labels (D,) int32, or (r, D) where a dimension serves r sums; weights float32, shaped alike; centers (m,); inner
+    (m, k); outer (k, n_bits); biases (n_bits,), all float32. Queries for asymmetric search are tanh of the
+    margins, as in learning.
+    """
+
+    labels: NDArray[np.int32]
+    weights: Floats
+    centers: Floats
+    inner: Floats
+    outer: Floats
+    biases: Floats
+    loss_curve: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    names = ("labels", "weights", "centers", "inner", "outer", "biases", "loss_curve")
+
+    @classmethod
+    def of_arrays(cls, arrays: dict[str, NDArray[Any]], params: dict[str, Any]) -> Self:
+        """Check the arrays of a file and build the bank."""
+        labels, weights, centers, inner, outer, biases = (arrays[name] for name in cls.names[:-1])
+        floats = [weights, centers, inner, outer, biases]
+        shapes = {name: array.shape for name, array in arrays.items()}
+        fits = [labels.ndim in (1, 2), centers.ndim == 1, inner.ndim == 2, outer.ndim == 2, biases.ndim == 1]
+        if not all(fits) or weights.shape != labels.shape or 0 in (*labels.shape, *outer.shape):
+            raise ModelFileError(f"arrays do not fit each other: {shapes}")
+        if inner.shape != (len(centers), len(outer)) or outer.shape[1] != len(biases):
+            raise ModelFileError(f"arrays do not fit each other: {shapes}")
+        kinds = [str(array.dtype) for array in (labels, *floats)]
+        if kinds != ["int32", *["float32"] * 5]:
+            raise ModelFileError(f"arrays have the wrong types: {', '.join(kinds)}")
+        if labels.min() < 0 or labels.max() >= len(centers):
+            raise ModelFileError("labels point to groups that do not exist")
+        if not all(np.isfinite(array).all() for array in floats):
+            raise ModelFileError("weights, matrices or biases are not finite")
+        return cls(labels, weights, centers, inner, outer, biases, arrays["loss_curve"])
+
+    @property
+    def n_features(self) -> int:
+        """D."""
+        return self.labels.shape[-1]
+
+    @property
+    def group_sizes(self) -> NDArray[np.int64]:
+        """Dimensions of each sum."""
+        return np.bincount(self.labels.ravel(), minlength=len(self.centers))
+
+    def write(self, rows: RowSource, out: NDArray[Any], *, n_threads: int = 1, verbose: int = 0) -> None:
+        """Write codes (`out` of uint8) or margins (float32) of rows."""
+        rows.write(self._code, out, block_bounds(rows, n_threads), n_threads=n_threads, verbose=verbose)
+
+    def query_values(self, rows: RowSource, *, n_threads: int = 1, verbose: int = 0) -> Floats:
+        """Queries for asymmetric search, (n, n_bits)."""
+        margins = self.margins(rows, n_threads=n_threads, verbose=verbose)
+        return np.tanh(margins, out=margins)
+
+    def _code(self, rows: Floats, out: NDArray[Any]) -> bool:
+        """Code a block of rows, few at a time: sums, products and bits stay in cache."""
+        labels, weights, inner, outer = self._parts
+        n = min(len(rows), _BLOCK)
+        sums = np.empty((n, len(self.centers)), np.float32)
+        middle, wide = (np.empty((n, WIDTH * len(part)), np.float32) for part in (inner, outer))
+        is_finite = True
+        for start in range(0, len(rows), _BLOCK):
+            stop = min(start + _BLOCK, len(rows))
+            own, few = slice(0, stop - start), slice(start, stop)
+            is_finite &= margin_rows(rows[few], labels, weights, self.centers, sums[own])
+            multiply(sums[own], inner, middle[own])
+            multiply(np.ascontiguousarray(middle[own, : len(self.outer)]), outer, wide[own])
+            if out.dtype == np.uint8:
+                pack_above(wide[own], self.biases, out[few])
+            else:
+                np.subtract(wide[own, : self.n_bits], self.biases, out=out[few])
+        return is_finite
+
+    @cached_property
+    def _parts(self) -> tuple[NDArray[np.uint32], Floats, Floats, Floats]:
+        """Labels, weights and matrices as the kernels want them."""
+        return self.labels.T.ravel().view(np.uint32), self.weights.T.ravel(), panels(self.inner), panels(self.outer)
 
 
 def group_columns(labels: NDArray[np.int32], n_groups: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
