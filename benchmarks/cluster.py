@@ -1,30 +1,34 @@
 """What Dask costs beside plain processes, what two workers are worth, and how near one process is to its disk.
 
 Vectors: a file of 2 GB of 64,000 numbers each is coded in tasks of 64 MB, by two processes of `multiprocessing` and by
-two Dask workers, both started and warm; and by one process on one thread, from the disk, beside a plain read and beside
-coding alone. Pictures: the same files are described and coded by one process and by two. All are timed in turns, the
-best of each counts; core seconds are those of all processes that take part.
+two Dask workers, both started and warm. Disk: one process on one thread codes them from the disk, beside a plain read
+of the file and beside coding alone. Pictures: the same files are described and coded by one process and by two. All
+are timed in turns, the best of each counts; core seconds are those of all processes that take part.
 
-    python -m benchmarks.cluster --work FOLDER --pictures FOLDER
+    python -m benchmarks.cluster --work FOLDER --pictures FOLDER [--parts dask disk pictures]
+
+What is measured replaces the figures of the same parts in the file of results; those of other parts stay. The vectors
+stay in the folder, too, for the next time.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import os
-import shutil
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
 
-from benchmarks.common import RESULTS, row, seconds, write_result
-from projbank import ProjectionBank
+from benchmarks.common import RESULTS, report, row, seconds, write_result
+from projbank import ProjectionBank, load
 from projbank.cluster import ClusterRows, cluster
+from projbank.evaluate.results import stamp
 from projbank.features.coder import MediaCoder
 from projbank.features.extractor import photo_extractor
 from projbank.features.listing import open_listing
@@ -33,7 +37,7 @@ from projbank.npyfile import create_npy, open_npy
 from projbank.rows.source import ArrayRows, row_blocks
 from projbank.threads import blas_threads
 
-D, ROWS, BITS, TASK, TURNS = 64_000, 8192, 1000, 64 << 20, 3
+D, BITS, TASK = 64_000, 1000, 64 << 20
 _state: dict[str, Any] = {}
 
 
@@ -70,97 +74,144 @@ def read(path: Path) -> None:
             pass
 
 
-def vectors(work: Path) -> list[dict[str, Any]]:
-    path, rng = work / "x.npy", np.random.default_rng(0)
-    with open(path, "wb") as file:
-        npy.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (ROWS, D)})
-        for _ in range(ROWS // 1024):
-            rng.standard_normal((1024, D), np.float32).tofile(file)
-    X = open_npy(path)[0]
-    bank = ProjectionBank(BITS, max_iter=2, train_size=1000, n_jobs=1).fit(X[:1000])
-    spans = row_blocks(ROWS, D, TASK)
-    expected = np.empty((ROWS, bank.code_bytes), np.uint8)
-    best: dict[str, tuple[float, float]] = {}
+class Stopwatch:
+    """Best seconds and best core seconds of each of several things that are done in turns."""
 
-    def timed(name: str, run: Callable[[], Any], pids: list[int]) -> None:
+    def __init__(self) -> None:
+        self.best: dict[str, tuple[float, float]] = {}
+
+    def time(self, name: str, run: Callable[[], Any], pids: list[int] | None = None) -> None:
+        """Do one of them once, with these processes; with this one, if none are named."""
+        pids = pids or [os.getpid()]
         before = core_seconds(pids)
         wall = seconds(run)
         found = wall, core_seconds(pids) - before
-        best[name] = min(best.get(name, found), found)
+        old = self.best.get(name, found)
+        self.best[name] = min(old[0], found[0]), min(old[1], found[1])
         print(name, [round(value, 2) for value in found], flush=True)
 
-    few = np.array(X[: TASK // (4 * D) * 4])
+
+def vectors(args: argparse.Namespace) -> tuple[Path, ProjectionBank]:
+    """A file of vectors, and a bank that codes them."""
+    path, rng = args.work / "x.npy", np.random.default_rng(0)
+    if not path.exists():
+        with open(path, "wb") as file:
+            npy.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (args.rows, D)})
+            for start in range(0, args.rows, 1024):
+                rng.standard_normal((min(1024, args.rows - start), D), np.float32).tofile(file)
+    model = args.work / "bank.safetensors"
+    if not model.exists():
+        ProjectionBank(BITS, max_iter=2, train_size=1000).fit(open_npy(path)[0][:1000]).save(model)
+    return path, load(model).set_params(n_jobs=1)
+
+
+def dask(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Two Dask workers beside two plain processes."""
+    path, bank = vectors(args)
+    spans = row_blocks(args.rows, D, TASK)
+    expected = np.empty((args.rows, bank.code_bytes), np.uint8)
+    timed = Stopwatch()
     with multiprocessing.get_context("spawn").Pool(2, start, (path, bank)) as pool, cluster("local:2") as client:
-        workers = list(client.run(os.getpid).values())
         rows = ClusterRows(path, client)
         own = [os.getpid()]
-        pooled = [process.pid for process in pool._pool]  # type: ignore[attr-defined]
+        pooled = own + [process.pid for process in pool._pool]  # type: ignore[attr-defined]
+        workers = own + list(client.run(os.getpid).values())
 
         def by_pool() -> None:
             for (low, high), part in zip(spans, pool.imap(code, spans), strict=True):
                 expected[low:high] = part
 
-        def by_dask() -> None:
-            np.testing.assert_array_equal(bank.transform(rows), expected)
-
-        def from_disk() -> None:
-            out = create_npy(work / "codes.npy", expected.shape, np.uint8)
-            bank.write(X, out)
-            out.flush()  # type: ignore[attr-defined]
-
         by_pool()
-        by_dask()
-        for _ in range(TURNS):
-            timed("two processes", by_pool, own + pooled)
-            timed("two Dask workers", by_dask, own + workers)
-            forget(path)
-            timed("plain read from the disk", lambda: read(path), own)
-            forget(path)
-            timed("one process, one thread, from the disk", from_disk, own)
-            timed("coding alone, of 256 MB", lambda: bank.transform(few), own)
-    path.unlink()
-    coding = best["coding alone, of 256 MB"][0] * ROWS / len(few)
-    disk, whole = best["plain read from the disk"][0], best["one process, one thread, from the disk"][0]
-    plain, dask = best["two processes"], best["two Dask workers"]
-    print(f"{ROWS * D * 4 / 1e9 / whole:.2f} GB/s from the disk to codes", flush=True)
+        np.testing.assert_array_equal(bank.transform(rows), expected)
+        for _ in range(args.turns):
+            timed.time("two processes", by_pool, pooled)
+            timed.time("two Dask workers", lambda: bank.transform(rows), workers)
+    plain, by_dask = timed.best["two processes"], timed.best["two Dask workers"]
     return [
-        row("Dask beside plain processes, tasks of 64 MB: time", dask[0] / plain[0], most=1.15),
-        row("Dask beside plain processes, tasks of 64 MB: core seconds", dask[1] / plain[1], most=1.15),
-        row("one process: rate, of the slower of disk and coding on one thread", max(disk, coding) / whole, least=0.8),
-        {"what": "GB/s: plain read", "ratio": round(ROWS * D * 4 / 1e9 / disk, 3)},
-        {"what": "GB/s: coding on one thread", "ratio": round(ROWS * D * 4 / 1e9 / coding, 3)},
-        {"what": "GB/s: one process, from the disk to codes", "ratio": round(ROWS * D * 4 / 1e9 / whole, 3)},
-        {"what": "GB per core second: coding", "ratio": round(ROWS * D * 4 / 1e9 / plain[1], 3)},
+        row("Dask beside plain processes, tasks of 64 MB: time", by_dask[0] / plain[0], most=1.15),
+        row("Dask beside plain processes, tasks of 64 MB: core seconds", by_dask[1] / plain[1], most=1.15),
+        {"what": "GB per core second: coding", "ratio": round(args.rows * D * 4 / 1e9 / plain[1], 3)},
+        {
+            "what": "ms of core time per task beside its work",
+            "ratio": round(1e3 * (by_dask[1] - plain[1]) / len(spans), 1),
+        },
     ]
 
 
-def pictures(folder: Path, work: Path) -> list[dict[str, Any]]:
-    listing = open_listing(folder)
+def disk(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """One process on one thread, from the disk to codes on the disk, beside reading alone and coding alone."""
+    path, bank = vectors(args)
+    X = open_npy(path)[0]
+    few = np.array(X[: TASK // (4 * D) * 4])
+    timed = Stopwatch()
+
+    def to_codes() -> None:
+        out = create_npy(args.work / "codes.npy", (args.rows, bank.code_bytes), np.uint8)
+        bank.write(X, out)
+        out.flush()  # type: ignore[attr-defined]
+
+    to_codes()
+    for _ in range(args.turns):
+        forget(path)
+        timed.time("plain read from the disk", lambda: read(path))
+        forget(path)
+        timed.time("one process, one thread, from the disk", to_codes)
+        timed.time("coding alone, of 256 MB", lambda: bank.transform(few))
+    size, best = args.rows * D * 4 / 1e9, timed.best
+    coding = best["coding alone, of 256 MB"][0] * args.rows / len(few)
+    read_s, whole = best["plain read from the disk"][0], best["one process, one thread, from the disk"][0]
+    return [
+        row(
+            "one process: rate, of the slower of disk and coding on one thread", max(read_s, coding) / whole, least=0.8
+        ),
+        {"what": "GB/s: plain read", "ratio": round(size / read_s, 3)},
+        {"what": "GB/s: coding on one thread", "ratio": round(size / coding, 3)},
+        {"what": "GB/s: one process, from the disk to codes", "ratio": round(size / whole, 3)},
+    ]
+
+
+def pictures(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Two processes beside one where pictures are decoded, described and coded."""
+    listing = open_listing(args.pictures)
     drawn = listing.draw(200, 0)
     describer = learn_describer(listing, photo_extractor(descriptor="dense-sift", components=64), drawn)
     bank = ProjectionBank(BITS, max_iter=2).fit(vectors_of(listing, describer, drawn))
-    coder, times = MediaCoder(describer, bank), {1: np.inf, 2: np.inf}
-    for _ in range(TURNS):
-        for n in times:
-            run = seconds(lambda n=n: code_files(listing, coder, work / "codes.npy", n_jobs=n))  # type: ignore[misc]
-            times[n] = min(times[n], run)
-            print(f"pictures, {n} processes: {run:.1f} s", flush=True)
-    return [row("pictures: two processes beside one", times[1] / times[2], least=1.6)]
+    coder, timed, n = MediaCoder(describer, bank), Stopwatch(), listing.count()
+    for _ in range(args.turns):
+        for n_jobs in (1, 2):
+            timed.time(f"{n_jobs}", partial(code_files, listing, coder, args.work / "codes.npy", n_jobs=n_jobs))
+    return [
+        row("pictures: two processes beside one", timed.best["1"][0] / timed.best["2"][0], least=1.6),
+        {"what": "pictures per second: one process", "ratio": round(n / timed.best["1"][0], 1)},
+    ]
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
+    "dask": dask,
+    "disk": disk,
+    "pictures": pictures,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--pictures", type=Path, required=True, help="a folder of some thousand pictures")
+    parser.add_argument("--pictures", type=Path, help="a folder of some thousand pictures")
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--rows", type=int, default=8192)
+    parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--output", type=Path, default=RESULTS / "cluster.json")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
-    started = time.perf_counter()
-    rows = vectors(args.work) + pictures(args.pictures, args.work)
-    for one in rows:
-        print(one)
-    write_result(args.output, {"benchmark": "cluster", "seconds": round(time.perf_counter() - started), "rows": rows})
-    shutil.rmtree(args.work)
+    parts = json.loads(args.output.read_text()).get("parts", {}) if args.output.exists() else {}
+    for name in args.parts:
+        print(name, flush=True)
+        rows = PARTS[name](args)
+        report([one for one in rows if "goal" in one])
+        parts[name] = stamp() | {"rows": rows}
+        write_result(
+            args.output, {"benchmark": "cluster", "parts": {name: parts[name] for name in PARTS if name in parts}}
+        )
 
 
 if __name__ == "__main__":

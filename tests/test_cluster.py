@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from projbank import HammingIndex, KernelProjectionBank, ProjectionBank
+from projbank.methods import METHODS
 
 distributed = pytest.importorskip("distributed")
 cluster = pytest.importorskip("projbank.cluster")
@@ -80,6 +81,8 @@ def test_kernel_banks_are_those_of_one_process(client, vectors):
         KernelProjectionBank(10, **params).fit(X) for X in (np.load(vectors), cluster.ClusterRows(vectors, client))
     )
     assert one.identity() == other.identity()
+    rows = cluster.ClusterRows(vectors, client)
+    np.testing.assert_array_equal(one.transform(rows), one.transform(np.load(vectors)))
 
 
 def test_statistics_are_those_of_one_process(client, vectors):
@@ -117,6 +120,31 @@ def test_bad_values_are_named_by_their_row_among_all(client, vectors, tmp_path):
     np.save(tmp_path / "bad.npy", X)
     with pytest.raises(ValueError, match="NaN at row 612, column 3"):
         bank.transform(cluster.ClusterRows(tmp_path / "bad.npy", client))
+
+
+@pytest.mark.usefixtures("small_tasks")
+def test_files_and_methods_that_change_are_sent_anew(client, tmp_path):
+    X, path = np.random.default_rng(3).standard_normal((2, N, D)).astype(np.float32), tmp_path / "x.npy"
+    bank, method = ProjectionBank(8, solver="random").fit(X[0]), METHODS["itq"](n_bits=6, random_state=0)
+    for part in X:
+        np.save(tmp_path / "new.npy", part)
+        os.replace(tmp_path / "new.npy", path)
+        rows = cluster.ClusterRows(path, client)
+        np.testing.assert_array_equal(bank.transform(rows), bank.transform(part))
+        method.fit(part)  # the same object codes otherwise now
+        np.testing.assert_array_equal(method.transform(rows), method.transform(part))
+    np.testing.assert_array_equal(method.fit(X[0]).transform(rows), method.transform(X[1]))
+
+
+def test_a_bank_travels_once_for_all_parts(client, vectors, monkeypatch):
+    submitted, submit = [], cluster._submitted
+    monkeypatch.setattr(cluster, "_submitted", lambda *given: submitted.append(given[-1]) or submit(*given))
+    bank, rows = ProjectionBank(8, max_iter=2).fit(np.load(vectors)), cluster.ClusterRows(vectors, client)
+    for start in range(0, N, 100):
+        bank.transform(rows.part(start, start + 100))
+    n_weights = bank.model_.nbytes
+    assert sum(len(packed) > n_weights for packed in submitted) == 1
+    assert sum(len(packed) <= n_weights for packed in submitted) == N // 100
 
 
 @pytest.mark.parametrize("kind", ["numbers", "texts"])

@@ -63,16 +63,15 @@ def test_photos(tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("name", ["photos", "cells", "own_vectors", "dask_zarr", "paper"])
+@pytest.mark.parametrize("name", ["photos", "cells", "own_vectors", "dask_zarr", "paper", "descriptors"])
 def test_examples_are_short(name):
     assert len((FOLDER / f"{name}.py").read_text().splitlines()) <= 60
 
 
 @pytest.mark.parametrize("kind", ["labels", "positions"])
 def test_descriptors(kind, tmp_path, capsys):
-    rng = np.random.default_rng(0)
-    places = rng.integers(0, 20, 340)
-    X = (rng.standard_normal((20, 500))[places] + 0.5 * rng.standard_normal((340, 500))).astype(np.float32)
+    of_places(tmp_path)
+    X, places = np.load(tmp_path / "x.npy"), np.load(tmp_path / "y.npy")
     (tmp_path / "gallery").mkdir()
     np.save(tmp_path / "gallery" / "a.npy", X[:200])
     np.save(tmp_path / "gallery" / "b.npy", X[200:300])
@@ -80,12 +79,11 @@ def test_descriptors(kind, tmp_path, capsys):
     known = places if kind == "labels" else np.stack([places * 100.0, places * 7.0], axis=1)
     np.save(tmp_path / "g.npy", known[:300])
     np.save(tmp_path / "q.npy", known[300:])
-    words = [tmp_path / "gallery", tmp_path / "queries.npy"]
-    words += ["--gallery-places", tmp_path / "g.npy", "--query-places", tmp_path / "q.npy"]
-    main_of("descriptors")([str(word) for word in [*words, "--bits", "128", "--components", "30"]])
-    lines = capsys.readouterr().out.splitlines()[2:]
-    assert len(lines) == 4
-    assert all(float(line[34:42]) > 0.9 for line in lines), lines
+    words = [str(tmp_path / name) for name in ("gallery", "queries.npy", "g.npy", "q.npy")]
+    main_of("descriptors")([*words, "--bits", "128", "--components", "30"])
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [line[:6] for line in lines] == ["floats", "projba", "... fo", "PCA-30", "RaBitQ"]
+    assert all(float(line.split()[-3]) > 0.9 for line in lines), lines
 
 
 def test_dask_zarr(tmp_path, capsys):

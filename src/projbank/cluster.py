@@ -10,6 +10,7 @@ import contextlib
 import functools
 import itertools
 import os
+import pickle
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.extras import install
+from projbank.integrity import checksum
 from projbank.progress import progress
 from projbank.rows.cells import Place
 from projbank.rows.files import open_vectors
 from projbank.rows.source import ALL, BLOCK_BYTES, Floats, RowSource, Statistics, as_rows
 from projbank.rows.views import ChosenRows, ColumnRange, LogCounts, RowRange
+from projbank.sinks import stamp
 from projbank.threads import blas_threads
 
 _TASK_BYTES = 64 << 20
@@ -33,6 +36,10 @@ _TASKS = 16
 """Tasks for each worker between two writes of codes."""
 _PATIENCE = 5.0
 """Seconds between two looks at whether the workers can go on."""
+_TOGETHER = 4
+"""Results for each worker that are fetched together."""
+_KEPT = 4
+"""Things that workers keep between two calls: vectors that are read, and what codes them."""
 _NO_WORKERS = 12
 """Looks in a row that find no worker, before that is an error: a killed worker takes some seconds to come back."""
 
@@ -53,6 +60,8 @@ class Opener:
     """Rows that are meant, int64, where not all are."""
     part: tuple[int, int] | None = None
     """Consecutive rows of these that are meant."""
+    stamp: str = ""
+    """What the files were like when they were opened first: a worker opens others of the same names anew."""
 
     def __call__(self) -> RowSource:
         """Open the vectors."""
@@ -60,6 +69,28 @@ class Opener:
         rows = LogCounts(rows) if self.log_counts else rows
         rows = rows if self.ids is None else ChosenRows(rows, np.frombuffer(self.ids, np.int64))
         return rows if self.part is None else RowRange(rows, *self.part)
+
+
+class Sent:
+    """What the workers of a cluster have got already: each thing travels once, not with every part of the rows.
+
+    It is the result of a task, not scattered data: the task is done again where the worker that held it was killed.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._held: dict[str, Any] = {}
+
+    def __call__(self, value: Any) -> Any:
+        """Future of a value, the same one for the same content."""
+        import cloudpickle
+
+        packed = cloudpickle.dumps(value)
+        name = checksum(packed)
+        self._held[name] = self._held.pop(name, None) or _submitted(self._client, pickle.loads, packed)
+        if len(self._held) > _KEPT:
+            del self._held[next(iter(self._held))]
+        return self._held[name]
 
 
 class ClusterRows(RowSource):
@@ -74,9 +105,11 @@ class ClusterRows(RowSource):
     client : distributed.Client
     """
 
-    def __init__(self, opener: Opener | str | os.PathLike[str], client: Any) -> None:
-        self._opener = opener if isinstance(opener, Opener) else Opener(os.path.abspath(opener))
+    def __init__(self, opener: Opener | str | os.PathLike[str], client: Any, sent: Sent | None = None) -> None:
+        opener = opener if isinstance(opener, Opener) else Opener(os.path.abspath(opener))
+        self._opener = opener if sent else replace(opener, stamp=str(stamp(Path(opener.path))))
         self._client = client
+        self._sent = sent or Sent(client)
         self._rows = _opened(self._opener)
         self.shape, self.dtype, self.made_by = self._rows.shape, self._rows.dtype, self._rows.made_by
         self.first, self.in_chunks = self._rows.first, self._rows.in_chunks
@@ -93,13 +126,13 @@ class ClusterRows(RowSource):
 
     def part(self, start: int, stop: int) -> RowSource:
         first = self._opener.part[0] if self._opener.part else 0
-        return ClusterRows(replace(self._opener, part=(first + start, first + stop)), self._client)
+        return ClusterRows(replace(self._opener, part=(first + start, first + stop)), self._client, self._sent)
 
     def chosen(self, ids: NDArray[np.int64]) -> RowSource:
         ids = np.asarray(ids, np.int64) + (self._opener.part[0] if self._opener.part else 0)
         if self._opener.ids is not None:
             ids = np.frombuffer(self._opener.ids, np.int64)[ids]
-        return ClusterRows(replace(self._opener, ids=ids.tobytes(), part=None), self._client)
+        return ClusterRows(replace(self._opener, ids=ids.tobytes(), part=None), self._client, self._sent)
 
     def statistics(self, name: str = "X") -> Statistics:
         """Statistics of the columns; each task measures some of them, so that sums are those of one process."""
@@ -107,7 +140,7 @@ class ClusterRows(RowSource):
             edges = np.linspace(0, self.shape[1], 1 + min(self.shape[1], _n_workers(self._client)), dtype=int).tolist()
             calls = list(itertools.pairwise(edges))
             try:
-                parts = list(_run(self._client, _measure, self._opener, calls))
+                parts = list(_run(self._client, _measure, (self._sent(self._opener),), calls))
             except ValueError:
                 return super().statistics(name)  # which names the column among all
             self._statistics = Statistics(*(np.concatenate(part) for part in zip(*parts, strict=True)))
@@ -123,7 +156,8 @@ class ClusterRows(RowSource):
         verbose: int = 0,
     ) -> None:
         form = (out.shape[1:], out.dtype.str)
-        results = _run(self._client, _code, (self._opener, code, form), bounds)
+        common = self._sent(self._opener), self._sent(code), form
+        results = _run(self._client, _code, common, bounds)
         with progress("coding on the cluster", self.shape[0], verbose) as advance:
             for (start, stop), part in zip(bounds, results, strict=True):
                 out[start:stop] = part
@@ -156,7 +190,8 @@ class ClusterIndex:
         if options.get("rerank") is not None:
             raise ValueError("rerank is not for searches on a cluster: search for more, and compare vectors here.")
         calls = [(path,) for path in self._paths]
-        found = list(_run(self._client, _search, (queries, k, options), calls))
+        common = _submitted(self._client, _same, queries), k, options
+        found = list(_run(self._client, _search, common, calls))
         return merge([values for values, _ in found], [ids for _, ids in found], k)
 
 
@@ -184,6 +219,7 @@ def cluster(address: str) -> Iterator[Any]:
     address : "local:4" for four worker processes of this machine, or where a scheduler listens: "tcp://host:8786"
     """
     try:
+        import dask
         import distributed
     except ImportError as error:
         raise ImportError(f"working on a cluster needs Dask: {install('dask')}.") from error
@@ -194,6 +230,7 @@ def cluster(address: str) -> Iterator[Any]:
         if not count.isdigit() or int(count) < 1:
             raise ValueError(f"--cluster must be local:N or the address of a scheduler. Got {address!r} instead.")
         with (
+            dask.config.set({"distributed.worker.profile.enabled": False}),  # which looks at workers 100 times a second
             local_cluster(int(count), threads_per_worker=1, processes=True, dashboard_address=":0") as local,
             client_of(local) as client,
         ):
@@ -209,19 +246,31 @@ def cluster(address: str) -> Iterator[Any]:
         yield client
 
 
-def _run(client: Any, function: Callable[..., Any], common: Any, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-    """Yield ``function(common, *call)`` of each call in their order; an error of the earliest is raised."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-        # a task, not scattered data: it is done again where the worker that held it was killed
-        shared = client.submit(_same, common, pure=False)
-        futures = [client.submit(function, shared, *call, pure=False) for call in calls]
+def _run(
+    client: Any, function: Callable[..., Any], common: tuple[Any, ...], calls: Sequence[tuple[Any, ...]]
+) -> Iterator[Any]:
+    """Yield ``function(*common, *call)`` of each call in their order; an error of the earliest is raised."""
+    futures = client.map(function, *([value] * len(calls) for value in common), *zip(*calls, strict=True), pure=False)
+    step = _TOGETHER * _n_workers(client)
     try:
-        for place, future in enumerate(futures):
-            yield _result(client, future)
-            futures[place] = None
+        for start in range(0, len(futures), step):
+            yield from _results(client, futures[start : start + step])
+            futures[start : start + step] = [None] * step
     finally:
         client.cancel([future for future in futures if future is not None])
+
+
+def _results(client: Any, futures: list[Any]) -> list[Any]:
+    """Results of some tasks, fetched together; one by one, and so the earliest error first, where that fails."""
+    with contextlib.suppress(Exception):
+        return list(client.sync(lambda: client.gather(futures, asynchronous=True), callback_timeout=_PATIENCE))
+    return [_result(client, future) for future in futures]
+
+
+def _submitted(client: Any, function: Callable[..., Any], value: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+        return client.submit(function, value, pure=False)
 
 
 def _result(client: Any, future: Any) -> Any:
@@ -264,16 +313,15 @@ def _measure(opener: Opener, first: int, last: int) -> Statistics:
     return ColumnRange(_opened(opener), first, last).statistics()
 
 
-def _code(common: tuple[Opener, Any, tuple[tuple[int, ...], str]], start: int, stop: int) -> NDArray[Any]:
-    opener, code, (shape, dtype) = common
+def _code(opener: Opener, code: Any, form: tuple[tuple[int, ...], str], start: int, stop: int) -> NDArray[Any]:
+    shape, dtype = form
     part = np.empty((stop - start, *shape), dtype)
     with blas_threads(1):
         RowRange(_opened(opener), start, stop).write(code, part, [(0, stop - start)])
     return part
 
 
-def _search(common: tuple[NDArray[Any], int, dict[str, Any]], path: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    queries, k, options = common
+def _search(queries: NDArray[Any], k: int, options: dict[str, Any], path: str) -> tuple[NDArray[Any], NDArray[Any]]:
     return _index(path, os.stat(path).st_mtime_ns).search(queries, k, **options)
 
 

@@ -51,7 +51,7 @@ def npy_sink(output: Output) -> Iterator[tuple[Write, int]]:
     codes, journal = partial / "codes.npy", partial / "rows.json"
     with _made(partial, output), locked(partial / "lock", f"{output.path}: another run is writing it."):
         try:
-            job = [output.note, output.shape, str(output.dtype), output.asked, *map(_stamp, output.inputs)]
+            job = [output.note, output.shape, str(output.dtype), output.asked, *map(stamp, output.inputs)]
             n_done = _rows_done(journal, codes, json.dumps(job))
             if not n_done:
                 create_npy(codes, output.shape, output.dtype)
@@ -160,7 +160,7 @@ def _made(partial: Path, output: Output) -> Iterator[None]:
         raise OSError(error.errno, str(error).replace(f"{partial}/codes.npy", str(output.path))) from error
 
 
-def _stamp(path: Path) -> list[Any]:
+def stamp(path: Path) -> list[Any]:
     """What shows that an input has changed: its name, length and time; of a folder those of its files."""
     files = [path, *(file for file in path.rglob("*"))] if path.is_dir() else [path]
     found = [file.stat() for file in files]

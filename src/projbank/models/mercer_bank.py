@@ -37,6 +37,13 @@ _TYPES = {
 }
 
 
+class _Memory(threading.local):
+    """Working memory of each thread; that of another process starts empty."""
+
+    def __reduce__(self) -> tuple[type[_Memory], tuple[()]]:
+        return _Memory, ()
+
+
 @dataclass(frozen=True)
 class MercerBank(Model):
     """Bit p is 1 iff sum_i a_i k(x_i, x) - b is above 0, where k sees the dimensions of group p only.
@@ -126,7 +133,7 @@ class MercerBank(Model):
         n_rows = rows.shape[0]
         zeros = np.zeros(self.n_bits, np.float32)
         rows_per_block = min(_BLOCK_ROWS, max(4, -(-n_rows // n_threads)))
-        memory = threading.local()  # of each thread: new memory would cost as much as coding with few landmarks
+        memory = _Memory()  # new memory for every block would cost as much as coding with few landmarks
 
         def code(block: Floats, part: NDArray[Any]) -> bool:
             if not hasattr(memory, "columns"):
