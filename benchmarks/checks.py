@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import best_seconds, report, result_path, row, write_result
-from projbank.integrity import checksum
-from projbank.npyfile import add_note, open_npy
+from projbank.integrity import add_note, checksum, open_npy
 from projbank.tensorfile import read_header, read_tensors, write_tensors
 
 MEGABYTES = 64

@@ -33,7 +33,7 @@ from projbank.features.coder import MediaCoder
 from projbank.features.extractor import photo_extractor
 from projbank.features.listing import open_listing
 from projbank.features.straight import code_files, learn_describer, vectors_of
-from projbank.npyfile import create_npy, open_npy
+from projbank.integrity import create_npy, open_npy
 from projbank.rows.source import ArrayRows, row_blocks
 from projbank.threads import blas_threads
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from projbank import HammingIndex, ProjectionBank, load
-from projbank.files import atomic_path, input_file, replace_folder
+from projbank.files import atomic_path, replace_folder
+from projbank.integrity import input_file
 from projbank.kinds import kind_of
 
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from projbank.integrity import DamageError
-from projbank.npyfile import add_note, create_npy, open_npy, read_note
+from projbank.integrity import DamageError, add_note, create_npy, open_npy, read_note
 
 
 @pytest.fixture

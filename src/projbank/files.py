@@ -1,4 +1,4 @@
-"""The one way to files: inputs are regular files, outputs appear whole or not at all and replace nothing by mistake."""
+"""Outputs: they appear whole or not at all, replace nothing by mistake, and are locked while they are written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import os
 import re
 import secrets
 import shutil
-import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from projbank.kinds import kind_of
 
 try:
     import fcntl
-except ImportError:  # Windows: what a killed process left is not found
+except ImportError:  # Windows: two writers are not told apart, what a killed process left is not found
     fcntl = None  # type: ignore[assignment]
 
 _HERE, _EXCHANGE = -100, 2
@@ -25,23 +24,6 @@ _HERE, _EXCHANGE = -100, 2
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _open_outputs: dict[Path, Path] = {}
 """Target of each temporary file that is being written."""
-
-
-def input_file(path: str | os.PathLike[str], what: str = "file") -> Path:
-    """Return the path of a regular file; a directory, a missing file and a pipe are refused."""
-    path = Path(path)
-    try:
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: no such file.") from None
-    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
-        reason = getattr(error, "strerror", None) or error
-        raise OSError(f"{path!s:.200}: cannot be read ({reason}).") from error
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(f"{path}: is a directory, not a {what}.")
-    if not stat.S_ISREG(mode):
-        raise OSError(f"{path}: is a pipe or a device, not a {what} on disk; write it to one first.")
-    return path
 
 
 @contextlib.contextmanager
@@ -178,6 +160,34 @@ def replace_folder(temporary: Path, target: Path) -> None:
     os.replace(temporary, target)
 
 
+def try_lock(handle: int) -> bool | None:
+    """Lock an open file or folder for this process; False where another holds it, None where there are no locks.
+
+    The lock ends with the process, however that ends.
+    """
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # some network file systems
+        return None
+    return True
+
+
+@contextlib.contextmanager
+def locked(path: Path, busy: str) -> Iterator[None]:
+    """Hold the lock on a file, which is made if it is missing; BlockingIOError with the text `busy` if it is taken."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+    try:
+        if try_lock(handle) is False:
+            raise BlockingIOError(busy)
+        yield
+    finally:
+        os.close(handle)
+
+
 def _check_name(target: Path) -> None:
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in str(target)):
         raise ValueError(f"cannot write {str(target)!r}: its name has control characters")
@@ -201,7 +211,7 @@ def _create(target: Path) -> tuple[Path, int]:
             continue
         except OSError as error:
             raise type(error)(f"cannot write {target}: {error.strerror or error}") from error
-        if _lock(handle) is not False and _is_at(handle, temporary):
+        if try_lock(handle) is not False and _is_at(handle, temporary):
             return temporary, handle
         os.close(handle)  # another process took it for litter before it was locked
 
@@ -215,22 +225,9 @@ def remove_litter(target: Path) -> None:
                 continue
             with contextlib.suppress(OSError):
                 handle = os.open(entry.path, os.O_RDWR)
-                if _lock(handle) is True and _is_at(handle, Path(entry.path)):
+                if try_lock(handle) is True and _is_at(handle, Path(entry.path)):
                     os.unlink(entry.path)
                 os.close(handle)
-
-
-def _lock(handle: int) -> bool | None:
-    """Lock a file for this process; False if another has it, None where there are no locks."""
-    if fcntl is None:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # some network file systems
-        return None
-    return True
 
 
 def _is_at(handle: int, path: Path) -> bool:

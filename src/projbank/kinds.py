@@ -11,7 +11,7 @@ _CODEBOOKS = ("FeatureExtractor", "FisherVector", "VLAD")
 _PICTURES = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 _RESULTS = re.compile(rb'query,rank,id,|\s*query +rank +id |\{"query": ')
 MADE = re.compile(rb'\nprojbank \{[^\n]*"kind": ?"([a-z]+)"[^\n]*\n\Z')
-"""The note behind the numbers of a `.npy` file (see `projbank.npyfile`)."""
+"""The note behind the numbers of a `.npy` file (see `projbank.integrity`)."""
 
 
 def kind_of(path: Path) -> str:

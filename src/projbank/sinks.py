@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.extras import install
-from projbank.files import DiskFullError, atomic_path, check_output, input_file, replace_folder
-from projbank.locks import locked
-from projbank.npyfile import add_note, create_npy
+from projbank.files import DiskFullError, atomic_path, check_output, locked, replace_folder
+from projbank.integrity import add_note, create_npy, input_file
 
 SUFFIXES = (".h5ad", ".npy", ".parquet", ".zarr")
 _ZARR = ("zarr.json", ".zgroup", ".zarray")

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.files import input_file, reserve
-from projbank.integrity import DamageError, checksum, checksum_blocks
+from projbank.files import reserve
+from projbank.integrity import DamageError, checksum, checksum_blocks, input_file
 
 DTYPES = {
     name: np.dtype(code)

@@ -105,7 +105,7 @@ def test_one_writer_at_a_time_and_no_lock_is_left_behind(made, tmp_path):
     assert held
     script = (
         "import pathlib, sys, time\n"
-        "from projbank.locks import locked\n"
+        "from projbank.files import locked\n"
         "with locked(pathlib.Path(sys.argv[1]) / '.projbank' / 'lock', ''):\n"
         "    print(1, flush=True)\n"
         "    time.sleep(60)\n"

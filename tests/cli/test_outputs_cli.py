@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from projbank import load
-from projbank.npyfile import add_note, read_note
+from projbank.integrity import add_note, read_note
 
 
 @pytest.fixture

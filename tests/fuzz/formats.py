@@ -21,7 +21,7 @@ from projbank.features.extractor import build_extractor
 from projbank.features.media import MediaError, read_photo
 from projbank.features.readers import open_source
 from projbank.features.update import Previous
-from projbank.npyfile import add_note, open_npy, read_note
+from projbank.integrity import add_note, open_npy, read_note
 from projbank.rows.files import open_vectors
 from projbank.stores import FaissStore
 from projbank.tensorfile import read_tensors, write_tensors

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from projbank import HammingIndex, ProjectionBank, load
-from projbank.npyfile import add_note, create_npy, open_npy
+from projbank.integrity import add_note, create_npy, open_npy
 from projbank.upkeep import recode as upkeep
 from projbank.upkeep.recode import recode
 

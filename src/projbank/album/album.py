@@ -17,8 +17,8 @@ from projbank.album.store import MOST_BITS, AlbumError, File, Store
 from projbank.album.update import Report, Update, Updater
 from projbank.features.coder import MediaCoder
 from projbank.features.media import MAX_PIXELS, read_photo
-from projbank.files import input_file
-from projbank.locks import locked
+from projbank.files import locked
+from projbank.integrity import input_file
 from projbank.models.file import load
 from projbank.params import check_choice, check_int
 

@@ -57,9 +57,9 @@ def describe(path: Path, dataset: str | None = None) -> dict[str, Any]:
 
 def _verify(path: Path) -> bool:
     """Whether the file has checksums; DamageError or IndexFileError where they do not agree."""
+    from projbank.integrity import open_npy
     from projbank.kinds import kind_of
     from projbank.models.file import read_metadata
-    from projbank.npyfile import open_npy
     from projbank.rows.files import first_bytes
     from projbank.search.file import read_index
 

@@ -88,7 +88,7 @@ class Reading(NamedTuple):
 
     def made_by(self, path: Path, X: Any) -> str | None:
         """Identity of what made the vectors of a file: a codebook, or the genes that are their columns."""
-        from projbank.npyfile import read_note
+        from projbank.integrity import read_note
         from projbank.rows.source import RowSource
 
         note = None if path.is_dir() else read_note(path)

@@ -45,7 +45,7 @@ def index(
     force: Force = False,
 ) -> None:
     """Put a file of codes into an index file, or add them to one."""
-    from projbank.npyfile import read_note
+    from projbank.integrity import read_note
     from projbank.rows.files import open_array
     from projbank.search import HammingIndex
 
@@ -176,7 +176,7 @@ def _open_queries(
     path: Path, bank: Path | None, n_bits: int, as_margins: bool, reading: Reading, jobs: int | None
 ) -> _Queries:
     if bank is None:
-        from projbank.npyfile import open_npy
+        from projbank.integrity import open_npy
 
         points, note = open_npy(path)
         are_margins = points.dtype.kind == "f"
@@ -303,7 +303,7 @@ def read_payload(path: Path | None) -> list[Any] | None:
 
 
 def _lines(path: Path) -> list[str]:
-    from projbank.files import input_file
+    from projbank.integrity import input_file
 
     try:
         return input_file(path).read_text(encoding="utf-8").splitlines()

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from projbank.files import atomic_path, input_file
+from projbank.files import atomic_path
+from projbank.integrity import input_file
 
 FORMAT = "projbank-results"
 VERSION = 1

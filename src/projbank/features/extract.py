@@ -22,8 +22,8 @@ from projbank.features.tasks import State, encode, sample_descriptors
 from projbank.features.unfinished import RowFile, Unfinished
 from projbank.features.update import Plan, Previous, header, is_same
 from projbank.features.workers import Processes
+from projbank.integrity import add_note
 from projbank.models.file import load
-from projbank.npyfile import add_note
 from projbank.params import check_choice, check_int
 from projbank.progress import progress, say
 from projbank.threads import thread_count

@@ -21,7 +21,7 @@ from projbank.features.readers import Item
 from projbank.features.tasks import State, code, sample_descriptors, vector
 from projbank.features.unfinished import RowFile, Unfinished
 from projbank.features.workers import Processes
-from projbank.npyfile import add_note
+from projbank.integrity import add_note
 from projbank.params import check_choice
 from projbank.progress import progress, say
 from projbank.threads import thread_count

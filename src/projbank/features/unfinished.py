@@ -14,8 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from projbank.files import check_output, reserve
-from projbank.locks import try_lock
+from projbank.files import check_output, reserve, try_lock
 
 HEADER_BYTES = 128
 """Length of the header of a `.npy` file of any number of rows."""
@@ -106,7 +105,7 @@ class Unfinished:
                 continue
             except OSError as error:
                 raise type(error)(f"cannot write {self.output}: {error.strerror or error}") from error
-            if not try_lock(handle):
+            if try_lock(handle) is False:
                 os.close(handle)
                 raise BlockingIOError(f"{self.output}: another run is writing it; wait until it has ended.")
             with contextlib.suppress(FileNotFoundError):

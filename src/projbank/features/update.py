@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from projbank.features.extractor import FeatureExtractor
 from projbank.features.outputs import Outputs
 from projbank.features.readers import Item, Source
-from projbank.integrity import DamageError
+from projbank.integrity import DamageError, open_npy
 from projbank.models.file import load
-from projbank.npyfile import open_npy
 
 FORMAT = "projbank-features"
 VERSION = 1

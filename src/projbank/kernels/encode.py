@@ -27,7 +27,7 @@ TILE = 8
 _PREFETCH_BYTES = 512
 
 
-def _load_rows(builder: Any, address: Any, row_bytes: Any) -> list[Any]:
+def _load_rows(builder, address, row_bytes):
     """Load 8 neighbouring columns of 8 rows and prefetch what the rows hold further on."""
     prefetch = builder.module.declare_intrinsic(
         "llvm.prefetch",
@@ -43,13 +43,13 @@ def _load_rows(builder: Any, address: Any, row_bytes: Any) -> list[Any]:
     return rows
 
 
-def _load_group(builder: Any, labels: Any, offset: Any, sums: Any) -> Any:
+def _load_group(builder, labels, offset, sums):
     """Pointer to the 8 numbers that belong to the group whose label stands `offset` bytes behind `labels`."""
     label = load(builder, builder.add(labels, offset), I32)
     return pointer(builder, builder.add(sums, builder.shl(builder.zext(label, I64), I64(5))), V8)
 
 
-def _add_column(builder: Any, column: Any, labels: Any, weights: Any, offset: Any, sums: Any) -> None:
+def _add_column(builder, column, labels, weights, offset, sums):
     """Add one column, times its weight, to the 8 numbers of its group."""
     weight = spread(builder, load(builder, builder.add(weights, offset), F32))
     place = _load_group(builder, labels, offset, sums)
@@ -60,10 +60,10 @@ def _adder(times: int) -> Any:
     """Intrinsic that adds 8 columns of 8 rows to `times` groups each, unrolled."""
 
     @intrinsic
-    def add_columns(typing: Any, x: Any, row_bytes: Any, labels: Any, weights: Any, sums: Any) -> Any:
+    def add_columns(typing, x, row_bytes, labels, weights, sums):
         """sums[labels[e], :] += weights[e] * X[:, e // times] for 8 columns of 8 rows; all arguments are addresses."""
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def generate(context, builder, signature, args):
             x, row_bytes, labels, weights, sums = args
             for k, column in enumerate(transpose8(builder, _load_rows(builder, x, row_bytes))):
                 for e in range(times * k, times * (k + 1)):
@@ -79,10 +79,10 @@ _add_columns, _add_columns_2, _add_columns_3, _add_columns_4 = (_adder(times) fo
 
 
 @intrinsic
-def _add_columns_often(typing: Any, x: Any, row_bytes: Any, labels: Any, weights: Any, sums: Any, times: Any) -> Any:
+def _add_columns_often(typing, x, row_bytes, labels, weights, sums, times):
     """The same for any number of groups per column."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context, builder, signature, args):
         x, row_bytes, labels, weights, sums, times = args
         column_bytes = builder.shl(times, I64(2))
         for k, column in enumerate(transpose8(builder, _load_rows(builder, x, row_bytes))):
@@ -96,10 +96,10 @@ def _add_columns_often(typing: Any, x: Any, row_bytes: Any, labels: Any, weights
 
 
 @intrinsic
-def _dot_columns(typing: Any, x: Any, row_bytes: Any, labels: Any, slopes: Any, out: Any) -> Any:
+def _dot_columns(typing, x, row_bytes, labels, slopes, out):
     """out[k] += sum over 8 rows i of X[i, k] * slopes[labels[k], i] for 8 columns k; all arguments are addresses."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context, builder, signature, args):
         x, row_bytes, labels, slopes, out = args
         rows = _load_rows(builder, x, row_bytes)
         groups = [builder.load(_load_group(builder, labels, I64(4 * k), slopes), align=4) for k in range(8)]
@@ -114,10 +114,10 @@ def _dot_columns(typing: Any, x: Any, row_bytes: Any, labels: Any, slopes: Any, 
 
 
 @intrinsic
-def _above(typing: Any, sums: Any, bias: Any) -> Any:
+def _above(typing, sums, bias):
     """Return 16 bits: which of the 8 numbers at the address `sums` are above `bias`, then which are NaN or infinite."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context, builder, signature, args):
         numbers = load(builder, args[0], V8)
         difference = builder.fsub(numbers, numbers)  # NaN for NaN and infinity
         masks = (

@@ -12,7 +12,7 @@ from projbank.kernels.jit import kernel
 from projbank.kernels.simd import I64, V8, load, store, transpose8
 
 
-def _butterflies(builder: Any, vectors: list[Any]) -> list[Any]:
+def _butterflies(builder, vectors):
     """Hadamard transform across 2, 4 or 8 vectors, lane by lane."""
     half = 1
     while half < len(vectors):
@@ -26,10 +26,10 @@ def _butterflies(builder: Any, vectors: list[Any]) -> list[Any]:
 
 
 @intrinsic
-def _first64(typing: Any, x: Any, signs: Any, out: Any) -> Any:
+def _first64(typing, x, signs, out):
     """Out = Hadamard transform of x * signs for 64 neighbouring numbers; all arguments are addresses."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context, builder, signature, args):
         x, signs, out = args
         vectors = [builder.fmul(*(load(builder, at, V8, 32 * k) for at in (x, signs))) for k in range(8)]
         vectors = _butterflies(builder, vectors)  # strides 8, 16, 32
@@ -43,10 +43,10 @@ def _first64(typing: Any, x: Any, signs: Any, out: Any) -> Any:
 
 def _across(n_vectors: int) -> Any:
     @intrinsic
-    def across(typing: Any, address: Any, stride: Any) -> Any:
+    def across(typing, address, stride):
         """Transform across so many vectors of 8 numbers that stand `stride` bytes apart, in place."""
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def generate(context, builder, signature, args):
             places = [builder.add(args[0], builder.mul(args[1], I64(k))) for k in range(n_vectors)]
             vectors = [load(builder, place, V8) for place in places]
             for vector, place in zip(_butterflies(builder, vectors), places, strict=True):

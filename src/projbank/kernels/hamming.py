@@ -7,7 +7,6 @@ addresses, so that read-only and memory-mapped codes need no copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -21,28 +20,26 @@ BYTE, SHORT, WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 VECTOR = ir.VectorType(WORD, 4)
 PREFETCH_BYTES = 2048
 """How far ahead of the code at hand a single query asks for memory."""
-Piece = Callable[[Any, Any], Any]
-"""Emits the load of the bits at a byte offset, as a value of the given type."""
 
 
-def _load(builder: Any, address: Any, offset: Any, kind: Any) -> Any:
+def _load(builder, address, offset, kind):
     pointer = builder.inttoptr(builder.add(address, offset), kind.as_pointer())
     return builder.load(pointer, align=1, typ=kind)
 
 
-def _ones(builder: Any, vector: Any) -> Any:
+def _ones(builder, vector):
     """Ones in each of the 4 words of a vector."""
     count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(VECTOR, [VECTOR]), "llvm.ctpop.v4i64")
     return builder.call(count, [vector])
 
 
-def _carry_save(builder: Any, a: Any, b: Any, c: Any) -> tuple[Any, Any]:
+def _carry_save(builder, a, b, c):
     """Add three bits in each position: (carry, sum)."""
     half = builder.xor(a, b)
     return builder.or_(builder.and_(a, b), builder.and_(half, c)), builder.xor(half, c)
 
 
-def _emit_count(builder: Any, n_bytes: Any, piece: Piece, fetch: Callable[[Any], None]) -> Any:
+def _emit_count(builder, n_bytes, piece, fetch):
     """Emit the number of ones in `n_bytes` bytes; nothing past their end is read.
 
     Blocks of 256 bytes pass a tree of carry-save adders (Harley and Seal), which leaves one vector in eight to be
@@ -50,7 +47,7 @@ def _emit_count(builder: Any, n_bytes: Any, piece: Piece, fetch: Callable[[Any],
     """
     zero = ir.Constant(VECTOR, [0] * 4)
 
-    def times(vector: Any, log2: int) -> Any:
+    def times(vector, log2):
         return builder.shl(vector, ir.Constant(VECTOR, [log2] * 4))
 
     total = cgutils.alloca_once_value(builder, zero)
@@ -97,10 +94,10 @@ def _emit_count(builder: Any, n_bytes: Any, piece: Piece, fetch: Callable[[Any],
     return builder.load(count, typ=WORD)
 
 
-def _emit_tail(builder: Any, n_bytes: Any, piece: Piece, count: Any) -> None:
+def _emit_tail(builder, n_bytes, piece, count):
     """Add the ones of the last n_bytes % 32 bytes to `count`."""
 
-    def add(ones: Any) -> None:
+    def add(ones):
         builder.store(builder.add(builder.load(count, typ=WORD), ones), count)
 
     start = builder.and_(n_bytes, WORD(~31))
@@ -118,7 +115,7 @@ def _emit_tail(builder: Any, n_bytes: Any, piece: Piece, count: Any) -> None:
         add(builder.zext(builder.ctpop(piece(loop.index, BYTE)), WORD))
 
 
-def _emit_prefetch(builder: Any, address: Any) -> None:
+def _emit_prefetch(builder, address):
     """Ask for the cache line at `address`, which may lie past the end of the array."""
     pointer = BYTE.as_pointer()
     call = ir.FunctionType(ir.VoidType(), [pointer, SHORT, SHORT, SHORT])
@@ -130,15 +127,15 @@ def _make_distance(*, masked: bool, streaming: bool) -> Any:
     """Make the intrinsic that counts the ones of (code ^ query) & mask; `streaming` asks for later codes meanwhile."""
 
     @intrinsic
-    def distance(typingctx: Any, code: Any, query: Any, mask: Any, n_bytes: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def distance(typingctx, code, query, mask, n_bytes):
+        def codegen(context, builder, signature, args):
             code, query, mask, n_bytes = args
 
-            def piece(offset: Any, kind: Any) -> Any:
+            def piece(offset, kind):
                 bits = builder.xor(_load(builder, code, offset, kind), _load(builder, query, offset, kind))
                 return builder.and_(bits, _load(builder, mask, offset, kind)) if masked else bits
 
-            def fetch(offset: Any) -> None:
+            def fetch(offset):
                 if streaming:
                     _emit_prefetch(builder, builder.add(code, builder.add(offset, WORD(PREFETCH_BYTES))))
 
@@ -155,15 +152,15 @@ _masked_hamming = _make_distance(masked=True, streaming=False)
 
 
 @intrinsic
-def _int64_at(typingctx: Any, address: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _int64_at(typingctx, address):
+    def codegen(context, builder, signature, args):
         return _load(builder, args[0], WORD(0), WORD)
 
     return types.int64(types.intp), codegen
 
 
 @njit(inline="always")
-def _weighted(code: Any, query: Any, planes: Any, n_planes: Any, n_bytes: Any) -> Any:
+def _weighted(code, query, planes, n_planes, n_bytes):
     """Sum of the weights of the bits in which code and query differ; plane j holds bit j of the weights."""
     total = 0
     for plane in range(n_planes):
@@ -172,7 +169,7 @@ def _weighted(code: Any, query: Any, planes: Any, n_planes: Any, n_bytes: Any) -
 
 
 @njit(inline="always")
-def _replace_worst(distances: Any, ids: Any, distance: Any, ident: Any) -> None:
+def _replace_worst(distances, ids, distance, ident):
     """Replace the root of a heap whose root is the largest (distance, id)."""
     size = distances.size
     place = 0
@@ -197,19 +194,8 @@ def _replace_worst(distances: Any, ids: Any, distance: Any, ident: Any) -> None:
 
 @kernel("void(intp, intp, intp, intp, intp, intp, intp, intp, intp, intp, int32[:, ::1], int64[:, ::1])")
 def scan(
-    codes: Any,
-    row_stride: Any,
-    ids: Any,
-    rows: Any,
-    n_rows: Any,
-    queries: Any,
-    planes: Any,
-    n_planes: Any,
-    n_bytes: Any,
-    rows_per_block: Any,
-    heap_distances: Any,
-    heap_ids: Any,
-) -> None:
+    codes, row_stride, ids, rows, n_rows, queries, planes, n_planes, n_bytes, rows_per_block, heap_distances, heap_ids
+):
     """Offer every row to the heap of every query; rows are visited in blocks that stay in cache for all queries.
 
     Parameters
@@ -248,19 +234,8 @@ def scan(
 
 @kernel("int64(intp, intp, intp, intp, intp, intp, intp, intp, int64, int64[::1], int32[::1], int64[::1])")
 def scan_within(
-    codes: Any,
-    row_stride: Any,
-    ids: Any,
-    rows: Any,
-    n_rows: Any,
-    queries: Any,
-    n_queries: Any,
-    n_bytes: Any,
-    most: Any,
-    found_queries: Any,
-    found_distances: Any,
-    found_ids: Any,
-) -> Any:
+    codes, row_stride, ids, rows, n_rows, queries, n_queries, n_bytes, most, found_queries, found_distances, found_ids
+):
     """List every (query, distance, id) of at most `most`, as far as there is room; the number of them comes back.
 
     `codes` to `n_bytes` are as in `scan`; `n_rows` are few enough to stay in cache for all queries.
@@ -284,9 +259,7 @@ def scan_within(
 
 
 @kernel("void(intp, intp, int64[::1], intp, intp, intp, intp, int32[::1])")
-def weighted_distances(
-    codes: Any, row_stride: Any, rows: Any, query: Any, planes: Any, n_planes: Any, n_bytes: Any, distances: Any
-) -> None:
+def weighted_distances(codes, row_stride, rows, query, planes, n_planes, n_bytes, distances):
     """Weighted distance of one query to the given rows."""
     for i in range(rows.size):
         distances[i] = _weighted(codes + rows[i] * row_stride, query, planes, n_planes, n_bytes)

@@ -6,8 +6,6 @@ and nothing is summed across a vector. Words past the end of a code are 0.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
@@ -24,17 +22,17 @@ WAITING = 32
 """Candidates whose next words are fetched at the same time."""
 
 
-def _splat(builder: Any, value: Any) -> Any:
+def _splat(builder, value):
     vector = builder.insert_element(ir.Constant(EIGHT, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8)
     return builder.shuffle_vector(vector, ir.Constant(EIGHT, ir.Undefined), zeros)
 
 
 @intrinsic
-def _eight_distances(typingctx: Any, group: Any, query: Any, n_words: Any, most: Any, distances: Any) -> Any:
+def _eight_distances(typingctx, group, query, n_words, most, distances):
     """Store the distances of a group of eight codes; return the bits of those of at most `most`. All are addresses."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context, builder, signature, args):
         group, query, n_words, most, distances = args
         count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(EIGHT, [EIGHT]), "llvm.ctpop.v8i64")
         total = cgutils.alloca_once(builder, EIGHT)
@@ -53,8 +51,8 @@ def _eight_distances(typingctx: Any, group: Any, query: Any, n_words: Any, most:
 
 
 @intrinsic
-def _prefetch(typingctx: Any, address: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _prefetch(typingctx, address):
+    def codegen(context, builder, signature, args):
         _emit_prefetch(builder, args[0])
         return context.get_dummy_value()
 
@@ -62,9 +60,7 @@ def _prefetch(typingctx: Any, address: Any) -> Any:
 
 
 @kernel("void(intp, intp, intp, intp, intp, intp, int32[:, ::1], int64[::1])")
-def all_distances(
-    groups: Any, n_codes: Any, n_words: Any, queries: Any, query_stride: Any, n_queries: Any, distances: Any, eight: Any
-) -> None:
+def all_distances(groups, n_codes, n_words, queries, query_stride, n_queries, distances, eight):
     """Distance of each of `n_codes` codes that lie in groups to each query; distances[c, q]."""
     for first in range(0, n_codes, 8):
         for q in range(n_queries):
@@ -74,9 +70,7 @@ def all_distances(
 
 
 @kernel("void(intp, intp, intp, intp, intp, intp, int32[::1], int64[::1])")
-def nearest_code(
-    groups: Any, n_codes: Any, n_words: Any, queries: Any, query_stride: Any, n_queries: Any, nearest: Any, eight: Any
-) -> None:
+def nearest_code(groups, n_codes, n_words, queries, query_stride, n_queries, nearest, eight):
     """Place of the nearest of `n_codes` codes that lie in groups, for each query; the first of equals."""
     for q in range(n_queries):
         best = 1 << 40
@@ -93,21 +87,8 @@ def nearest_code(
 
 @njit(inline="always")
 def _scan_list(
-    group: Any,
-    n_words: Any,
-    first_row: Any,
-    n_rows: Any,
-    codes: Any,
-    row_stride: Any,
-    ids: Any,
-    query: Any,
-    stops: Any,
-    shares: Any,
-    slacks: Any,
-    distances: Any,
-    best: Any,
-    room: Any,
-) -> None:
+    group, n_words, first_row, n_rows, codes, row_stride, ids, query, stops, shares, slacks, distances, best, room
+):
     """Offer the codes of one list to one heap; candidates wait in `room` while their next words are on the way."""
     n_stages = stops.size
     waiting = 0
@@ -149,23 +130,23 @@ def _scan_list(
     " int32[:, ::1], int32[:, ::1], int32[:, ::1], int64[:, ::1])"
 )
 def scan_lists(
-    groups: Any,
-    group_starts: Any,
-    row_starts: Any,
-    n_words: Any,
-    codes: Any,
-    row_stride: Any,
-    ids: Any,
-    queries: Any,
-    query_stride: Any,
-    stops: Any,
-    shares: Any,
-    slacks: Any,
-    list_distances: Any,
-    limits: Any,
-    heap_distances: Any,
-    heap_ids: Any,
-) -> None:
+    groups,
+    group_starts,
+    row_starts,
+    n_words,
+    codes,
+    row_stride,
+    ids,
+    queries,
+    query_stride,
+    stops,
+    shares,
+    slacks,
+    list_distances,
+    limits,
+    heap_distances,
+    heap_ids,
+):
     """Offer the codes of the near lists to the heap of every query.
 
     In turn t, from 1 on, query q visits the lists whose centres are more than limits[t - 1, q] and at most limits[t, q]
@@ -207,7 +188,7 @@ def scan_lists(
 
 
 @kernel("void(uint8[:, ::1], intp, int32[::1], int32[:, ::1])")
-def count_bits(codes: Any, n_bits: Any, labels: Any, counts: Any) -> None:
+def count_bits(codes, n_bits, labels, counts):
     """Add to counts[labels[i]] the bits of code i: how often each bit is 1 among the codes of each label."""
     for i in range(labels.size):
         own = counts[labels[i]]

@@ -41,10 +41,10 @@ def _tile(n_rows: int) -> Any:
     """Intrinsic that adds the product of some rows and a panel to their 16 results."""
 
     @intrinsic
-    def add_products(typing: Any, x: Any, x_step: Any, panel: Any, depth: Any, out: Any, out_step: Any) -> Any:
+    def add_products(typing, x, x_step, panel, depth, out, out_step):
         """out[i, :] += sum over k of x[i, k] * panel[k, :], in the order of k; addresses, and bytes from row to row."""
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def generate(context, builder, signature, args):
             x, x_step, panel, depth, out, out_step = args
             rows = [builder.add(x, builder.mul(x_step, I64(i))) for i in range(n_rows)]
             places = [builder.add(out, builder.mul(out_step, I64(i))) for i in range(n_rows)]

@@ -11,7 +11,6 @@ rows share what is loaded; every row is summed in the same order, alone or with 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,13 +42,13 @@ _EXP2 = (
 """2^x on [-1/2, 1/2], highest power first (Cephes, exp2f)."""
 
 
-def _clip(builder: Any, x: Any, low: float, high: float) -> Any:
+def _clip(builder, x, low, high):
     """Keep numbers in [low, high]; NaN (infinity less infinity, for rows far off) becomes `low`."""
     x = builder.select(builder.fcmp_ordered(">", x, constant(low)), x, constant(low))
     return builder.select(builder.fcmp_ordered("<", x, constant(high)), x, constant(high))
 
 
-def _exp2(builder: Any, x: Any) -> Any:
+def _exp2(builder, x):
     """2^x for x <= 0, to about 2e-7 of itself: 2^k by the exponent's bits, the rest by a polynomial."""
     x = _clip(builder, x, _LEAST, 0.0)
     rounded = builder.fadd(x, constant(_ROUND))
@@ -61,7 +60,7 @@ def _exp2(builder: Any, x: Any) -> Any:
     return builder.bitcast(builder.add(builder.bitcast(power, V8I), whole), V8)
 
 
-def _sum_lanes(builder: Any, vector: Any) -> Any:
+def _sum_lanes(builder, vector):
     """Sum of 8 numbers, as a tree."""
     for step in (4, 2, 1):
         turned = shuffle(builder, vector, vector, [(k + step) % 8 for k in range(8)])
@@ -69,7 +68,7 @@ def _sum_lanes(builder: Any, vector: Any) -> Any:
     return builder.extract_element(vector, I32(0))
 
 
-def _half_squares(builder: Any, numbers: Any, count: Any) -> Any:
+def _half_squares(builder, numbers, count):
     """-1/2 of the sum of squares of `count` float32 from an address on: 8 lanes, a tree, then the rest."""
     lanes, total = cgutils.alloca_once(builder, V8), cgutils.alloca_once(builder, F32)
     builder.store(constant(0.0), lanes)
@@ -85,9 +84,7 @@ def _half_squares(builder: Any, numbers: Any, count: Any) -> Any:
     return builder.fmul(builder.load(total), ir.Constant(F32, -0.5))
 
 
-def _block_values(
-    builder: Any, n_rows: int, shape: list[Any], block: Any, halves: Any, row_halves: Any
-) -> list[list[Any]]:
+def _block_values(builder, n_rows, shape, block, halves, row_halves):
     """Kernel values of some rows and 16 basis vectors, two vectors a row; row_halves: address of the rows' halves."""
     rows, row_bytes, n_dims, degree = shape
     places = [[cgutils.alloca_once(builder, V8) for _ in range(2)] for _ in range(n_rows)]
@@ -125,7 +122,7 @@ def _make_uses(n_rows: int) -> tuple[Any, Any]:
     of the basis vectors' -|v|^2 / 2, number of blocks, address of the rows' -|u|^2 / 2.
     """
 
-    def each_block(builder: Any, args: list[Any], use: Callable[[Any, list[list[Any]]], None]) -> None:
+    def each_block(builder, args, use):
         rows, row_bytes, n_dims, degree, blocks, halves, n_blocks, row_halves = args
         block_bytes = builder.shl(n_dims, I64(6))
         with cgutils.for_range(builder, n_blocks) as loop:
@@ -134,17 +131,16 @@ def _make_uses(n_rows: int) -> tuple[Any, Any]:
             shape = [rows, row_bytes, n_dims, degree]
             use(offset, _block_values(builder, n_rows, shape, block, builder.add(halves, offset), row_halves))
 
-    def dot(typing: Any, rows: Any, row_bytes: Any, n_dims: Any, degree: Any, blocks: Any, halves: Any, n_blocks: Any,
-            row_halves: Any, coefficients: Any, sums: Any) -> Any:  # fmt: skip
+    def dot(typing, rows, row_bytes, n_dims, degree, blocks, halves, n_blocks, row_halves, coefficients, sums):
         """sums[r] = sum of coefficients * values in 8 lanes; in memory, since the products need all registers."""
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def generate(context, builder, signature, args):
             *common, coefficients, sums = args
             places = [builder.add(sums, I64(32 * r)) for r in range(n_rows)]
             for place in places:
                 store(builder, constant(0.0), place)
 
-            def add(offset: Any, values: list[list[Any]]) -> None:
+            def add(offset, values):
                 own = [load(builder, builder.add(coefficients, offset), V8, 32 * k) for k in range(2)]
                 for place, pair in zip(places, values, strict=True):
                     total = fma(builder, own[0], pair[0], load(builder, place, V8))
@@ -155,14 +151,13 @@ def _make_uses(n_rows: int) -> tuple[Any, Any]:
 
         return types.void(*(types.intp,) * 10), generate
 
-    def keep_values(typing: Any, rows: Any, row_bytes: Any, n_dims: Any, degree: Any, blocks: Any, halves: Any,
-                    n_blocks: Any, row_halves: Any, out: Any, out_bytes: Any) -> Any:  # fmt: skip
+    def keep_values(typing, rows, row_bytes, n_dims, degree, blocks, halves, n_blocks, row_halves, out, out_bytes):
         """out[r] = values, `out_bytes` from one row to the next."""
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def generate(context, builder, signature, args):
             *common, out, out_bytes = args
 
-            def keep(offset: Any, values: list[list[Any]]) -> None:
+            def keep(offset, values):
                 at = builder.add(out, offset)
                 for pair in values:
                     for k in range(2):
@@ -182,20 +177,20 @@ _dot1, _store1 = _make_uses(1)
 
 
 @intrinsic
-def _minus_half_square(typing: Any, numbers: Any, count: Any) -> Any:
+def _minus_half_square(typing, numbers, count):
     """-1/2 of the sum of squares of `count` float32 from an address on, as for rows."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context, builder, signature, args):
         return _half_squares(builder, *args)
 
     return types.float32(types.intp, types.intp), generate
 
 
 @intrinsic
-def _total(typing: Any, numbers: Any) -> Any:
+def _total(typing, numbers):
     """Sum of the 8 float32 at an address, as a tree."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context, builder, signature, args):
         return _sum_lanes(builder, load(builder, args[0], V8))
 
     return types.float32(types.intp), generate
@@ -215,10 +210,10 @@ _BANK = f"{_INDICES}, {_NUMBERS}, {_NUMBERS}, int64"
 
 
 @intrinsic
-def _largest(typing: Any, numbers: Any, count: Any) -> Any:
+def _largest(typing, numbers, count):
     """Largest of the absolute values of `count` times 8 float32 from an address on, by their bits, as an int32."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context, builder, signature, args):
         numbers, count = args
         lanes = cgutils.alloca_once(builder, V8I)
         builder.store(ir.Constant(V8I, [0] * 8), lanes)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
@@ -12,7 +10,7 @@ from projbank.kernels.jit import kernel
 from projbank.kernels.simd import I8, I64, V8, constant, load, pointer
 
 
-def _odd(builder: Any, vectors: list[Any]) -> Any:
+def _odd(builder, vectors):
     """A byte that is not 0 where a number is NaN or infinite: v - v is then not 0."""
     odd = constant(0.0)
     for vector in vectors:
@@ -21,13 +19,13 @@ def _odd(builder: Any, vectors: list[Any]) -> Any:
 
 
 @intrinsic
-def _above32(typing: Any, values: Any, thresholds: Any, codes: Any) -> Any:
+def _above32(typing, values, thresholds, codes):
     """Store 4 bytes: which of 32 numbers are above their thresholds; all arguments are addresses.
 
     Return a byte that is not 0 where a number is NaN or infinite.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context, builder, signature, args):
         values, thresholds, codes = args
         vectors = [load(builder, values, V8, 32 * k) for k in range(4)]
         for k, numbers in enumerate(vectors):
@@ -40,10 +38,10 @@ def _above32(typing: Any, values: Any, thresholds: Any, codes: Any) -> Any:
 
 
 @intrinsic
-def _bad32(typing: Any, values: Any) -> Any:
+def _bad32(typing, values):
     """Return a byte that is not 0 where one of the 32 numbers at an address is NaN or infinite."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context, builder, signature, args):
         return _odd(builder, [load(builder, args[0], V8, 32 * k) for k in range(4)])
 
     return types.uint8(types.intp), generate

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from projbank.kernels.jit import kernel
 
 
 @kernel("void(float32[:, ::1], float32[::1], int64, boolean, float32[:, :, ::1])")
-def fill_buckets(
-    products: NDArray[np.float32],
-    thresholds: NDArray[np.float32],
-    n_planes: int,
-    average: bool,
-    out: NDArray[np.float32],
-) -> None:
+def fill_buckets(products, thresholds, n_planes, average, out):
     """Add token i to bucket b of every repetition; bit j of b is 1 iff its product with plane j is above a threshold.
 
     products (n, R * n_planes + R * p): of each token with the planes of all repetitions, then its R projections;

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from projbank.files import atomic_path, input_file
-from projbank.integrity import DamageError, identity, warn_once
+from projbank.files import atomic_path
+from projbank.integrity import DamageError, identity, input_file, warn_once
 from projbank.tensorfile import parse_json, read_header, read_tensors, write_tensors
 
 FORMAT = "projbank"

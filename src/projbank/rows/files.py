@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.files import input_file
-from projbank.npyfile import open_npy
+from projbank.integrity import input_file, open_npy
 from projbank.rows.archives import is_sparse, open_npz
 from projbank.rows.cells import Place
 from projbank.rows.hdf5 import open_hdf5

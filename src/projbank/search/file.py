@@ -33,9 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.bits import code_bytes
-from projbank.files import atomic_path, check_output, input_file, reserve
-from projbank.integrity import checksum
-from projbank.locks import try_lock
+from projbank.files import atomic_path, check_output, reserve, try_lock
+from projbank.integrity import checksum, input_file
 
 FORMAT = "projbank-index"
 VERSION = "2"
@@ -131,7 +130,7 @@ def append_block(state: FileState, next_id: int, tensors: Tensors) -> FileState:
     check_output(path, kind="index")
     header, tensors = _pack(tensors, {"next_id": str(next_id)}, first=False)
     with open(input_file(path, "index"), "r+b") as file:
-        if not try_lock(file.fileno()):
+        if try_lock(file.fileno()) is False:
             raise BlockingIOError(f"{path}: another process is adding to it; try again when it has ended.")
         check_unchanged(state)
         start = state.commit.end + -state.commit.end % ALIGNMENT

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.bits import code_bytes
-from projbank.files import atomic_path, input_file, remove_litter
-from projbank.npyfile import MAGIC, check_seal, seal
+from projbank.files import atomic_path, remove_litter
+from projbank.integrity import MAGIC, check_seal, input_file, seal
 from projbank.search.scan import NOTHING, Nearest, NewCodes, Part, nearest
 from projbank.stores.base import FLAT, CodeStore, IndexKind, Row, Wanted
 

@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from projbank.files import input_file
-from projbank.integrity import checksum
+from projbank.files import locked
+from projbank.integrity import checksum, input_file, open_npy
 from projbank.kinds import kind_of
-from projbank.locks import locked
 from projbank.models.reference import keys
-from projbank.npyfile import open_npy
 from projbank.progress import progress
 from projbank.rows.source import RowSource, as_rows
 from projbank.rows.views import ChosenRows

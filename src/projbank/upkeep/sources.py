@@ -31,7 +31,7 @@ def open_codes(path: str | os.PathLike[str]) -> StoredCodes:
     path = Path(path)
     head = first_bytes(path)
     if head.startswith(b"\x93NUMPY"):
-        from projbank.npyfile import open_npy
+        from projbank.integrity import open_npy
 
         array, note = open_npy(path)
         note = note or {}
