@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from projbank.bits import code_bytes, unpack
 from projbank.params import reject
 from projbank.search.scan import Nearest, NewCodes
-from projbank.stores.base import FLAT, VALUES_PER_QUESTION, CodeStore, IndexKind, Row, Wanted, collect, import_extra
-from projbank.threads import split_rows
+from projbank.stores.base import FLAT, IndexKind, Row, Wanted, collect, import_extra
+from projbank.stores.sql import SqlStore
 
 if TYPE_CHECKING:
     import psycopg
@@ -29,7 +29,7 @@ REVERSED = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], ax
 """A byte with its bits in the opposite order: the first bit of PostgreSQL's bit(n) is the highest one of a byte."""
 
 
-class PostgresStore(CodeStore):
+class PostgresStore(SqlStore):
     """Codes in a table of PostgreSQL with the extension pgvector, 0.7 or newer.
 
     Parameters
@@ -48,7 +48,7 @@ class PostgresStore(CodeStore):
     """
 
     index_kinds = ("ivf", "hnsw")
-    orders_ties = True
+    _among = "= ANY(%s)"
 
     def __init__(self, address: str, table: str = "codes", *, schema: str | None = None) -> None:
         self._psycopg = import_extra("psycopg", "postgres")
@@ -57,37 +57,24 @@ class PostgresStore(CodeStore):
         for name in names:
             if not 0 < len(name.encode()) <= MAX_NAME_BYTES or "\0" in name:
                 reject(self, "table" if name == table else "schema", f"of 1 to {MAX_NAME_BYTES} bytes, none zero", name)
-        self._table = self._psycopg.sql.Identifier(*names)
-        self._table_among_values = self._psycopg.sql.Identifier(*(name.replace("%", "%%") for name in names))
-        self._name = table
-        self._lazy: psycopg.Connection[Any] | None = None
+        self._name, self._quoted = table, self._psycopg.sql.Identifier(*names).as_string(None)
+        self._table = self._quoted.replace("%", "%%")  # a % would be taken for the place of a value
         self._connection()
 
     def _create(self, n_bits: int) -> None:
         """Make the table, and the extension pgvector if the database lacks it."""
         with self._transaction() as cursor:
-            self._run(cursor, "SET LOCAL client_min_messages = warning")
-            self._run(cursor, "CREATE EXTENSION IF NOT EXISTS vector")
-            columns: LiteralString = "id bigint PRIMARY KEY, code bit({n}) NOT NULL, name text UNIQUE, payload jsonb"
-            self._run(cursor, "CREATE TABLE {table} (" + columns + ")", n=n_bits)
+            cursor.execute("SET LOCAL client_min_messages = warning")
+            cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            columns = f"id bigint PRIMARY KEY, code bit({n_bits}) NOT NULL, name text UNIQUE, payload jsonb"
+            _run(cursor, f"CREATE TABLE {self._table} ({columns})")
             # long codes are stored out of line as they are: compressing random bits gains nothing
-            self._run(cursor, "ALTER TABLE {table} ALTER COLUMN code SET STORAGE EXTERNAL")
-
-    def _count(self) -> int:
-        with self._transaction() as cursor:
-            return int(self._run(cursor, "SELECT count(*) FROM {table}").fetchall()[0][0])
+            _run(cursor, f"ALTER TABLE {self._table} ALTER COLUMN code SET STORAGE EXTERNAL")
 
     def drop(self) -> None:
         """Delete the table."""
         if self._stored_bits() is not None:
-            with self._transaction() as cursor:
-                self._run(cursor, "DROP TABLE {table}")
-
-    def close(self) -> None:
-        """Close the connection; every batch was committed when it was added."""
-        if self._lazy is not None:
-            self._lazy.close()
-            self._lazy = None
+            self._ask(f"DROP TABLE {self._table}")
 
     def _connection(self) -> psycopg.Connection[Any]:
         """Return the open connection, a new one if it was lost."""
@@ -114,14 +101,13 @@ class PostgresStore(CodeStore):
                 raise ConnectionError(f"PostgreSQL was lost: {_line(error)}") from error
             raise OSError(f"{self._where()}: {_line(error)}") from error
 
-    def _run(
-        self, cursor: psycopg.Cursor[Any], text: LiteralString, values: Any = None, **numbers: int
-    ) -> psycopg.Cursor[Any]:
-        """Run one statement; the table is quoted as an identifier, `numbers` as literals, and `values` are bound."""
-        sql = self._psycopg.sql
-        parts = {name: sql.Literal(number) for name, number in numbers.items()}
-        table = self._table if values is None else self._table_among_values  # a % would be taken for a placeholder
-        return cursor.execute(sql.SQL(text).format(table=table, **parts), values)
+    def _ask(self, text: str, *values: Any) -> list[Any]:
+        with self._transaction() as cursor:
+            _run(cursor, text, *values)
+            return cursor.fetchall() if cursor.description else []
+
+    def _listed(self, values: list[Any]) -> list[Any]:
+        return values
 
     def _where(self) -> str:
         return f"PostgreSQL, table {self._name!r}"
@@ -131,8 +117,7 @@ class PostgresStore(CodeStore):
             SELECT a.atttypid = 'bit'::regtype, a.atttypmod
             FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'code' AND NOT a.attisdropped
             WHERE c.oid = to_regclass(%s)"""
-        with self._transaction() as cursor:
-            rows = cursor.execute(text, [self._table.as_string(cursor)]).fetchall()
+        rows = self._ask(text, self._quoted)
         if not rows:
             return None
         is_bit, n_bits = rows[0]
@@ -145,34 +130,16 @@ class PostgresStore(CodeStore):
             SELECT am.amname, c.reloptions
             FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am am ON am.oid = c.relam
             WHERE i.indrelid = to_regclass(%s) AND am.amname IN ('hnsw', 'ivfflat')"""
-        with self._transaction() as cursor:
-            rows = cursor.execute(text, [self._table.as_string(cursor)]).fetchall()
+        rows = self._ask(text, self._quoted)
         if not rows:
             return FLAT
         method, options = rows[0]
         settings = dict(option.split("=", 1) for option in options or [])
         return IndexKind("hnsw") if method == "hnsw" else IndexKind("ivf", int(settings.get("lists", 100)))
 
-    def _largest_id(self) -> int:
-        with self._transaction() as cursor:
-            return int(self._run(cursor, "SELECT coalesce(max(id), -1) FROM {table}").fetchall()[0][0])
-
-    def _known_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        known: list[int] = []
-        with self._transaction() as cursor:
-            for start, stop in split_rows(len(ids), VALUES_PER_QUESTION):
-                rows = self._run(cursor, "SELECT id FROM {table} WHERE id = ANY(%s)", [ids[start:stop].tolist()])
-                known += [row[0] for row in rows]
-        return np.array(known, dtype=np.int64)
-
-    def _stored_ids(self) -> NDArray[np.int64]:
-        with self._transaction() as cursor:
-            rows = self._run(cursor, "SELECT id FROM {table}").fetchall()
-        return np.array([row[0] for row in rows], dtype=np.int64)
-
     def _stored_codes(self) -> NDArray[np.uint8]:
-        statement = self._psycopg.sql.SQL("COPY (SELECT id, code FROM {} ORDER BY id) TO STDOUT (FORMAT BINARY)")
-        with self._transaction() as cursor, cursor.copy(statement.format(self._table)) as copy:
+        statement = f"COPY (SELECT id, code FROM {self._quoted} ORDER BY id) TO STDOUT (FORMAT BINARY)"
+        with self._transaction() as cursor, cursor.copy(statement.encode()) as copy:
             content = b"".join(bytes(part) for part in copy)
         rows = np.frombuffer(content[len(COPY_SIGNATURE) : -len(COPY_END)], _row_layout(code_bytes(self.n_bits)))
         return np.asarray(REVERSED[rows["code"]])
@@ -180,94 +147,73 @@ class PostgresStore(CodeStore):
     def _replace(self, codes: NDArray[np.uint8], numbers: NDArray[np.int64]) -> None:
         n_bits = self.n_bits
         with self._transaction() as cursor:
-            self._run(cursor, "CREATE TEMP TABLE recoded (id bigint, code bit({n})) ON COMMIT DROP", n=n_bits)
-            with cursor.copy("COPY recoded (id, code) FROM STDIN (FORMAT BINARY)") as copy:
-                copy.write(COPY_SIGNATURE)
-                copy.write(_binary_rows(codes, numbers, n_bits))
-                copy.write(COPY_END)
-            self._run(cursor, "UPDATE {table} AS t SET code = r.code FROM recoded AS r WHERE t.id = r.id")
+            _run(cursor, f"CREATE TEMP TABLE recoded (id bigint, code bit({n_bits})) ON COMMIT DROP")
+            _copy(cursor, "recoded", _binary_rows(codes, numbers, n_bits))
+            _run(cursor, f"UPDATE {self._table} AS t SET code = r.code FROM recoded AS r WHERE t.id = r.id")
 
     def _add_batch(self, batch: NewCodes) -> None:
-        sql = self._psycopg.sql
+        n_bits = self.n_bits
         if batch.names is None and batch.payload is None:
-            rows = _binary_rows(batch.codes, batch.ids, self.n_bits)
-            statement = sql.SQL("COPY {} (id, code) FROM STDIN (FORMAT BINARY)").format(self._table)
-            with self._transaction() as cursor, cursor.copy(statement) as copy:
-                copy.write(COPY_SIGNATURE)
-                copy.write(rows)
-                copy.write(COPY_END)
+            rows = _binary_rows(batch.codes, batch.ids, n_bits)
+            with self._transaction() as cursor:
+                _copy(cursor, self._quoted, rows)
             return
-        self._need_labels()
+        with self._transaction() as cursor:  # a table of version 0.1.0 has no columns for texts
+            cursor.execute("SET LOCAL client_min_messages = warning")
+            add = "ADD COLUMN IF NOT EXISTS name text UNIQUE, ADD COLUMN IF NOT EXISTS payload jsonb"
+            _run(cursor, f"ALTER TABLE {self._table} {add}")
         nothing = [None] * len(batch.ids)
-        columns = zip(
-            batch.ids.tolist(),
-            _texts(batch.codes, self.n_bits),
-            batch.names or nothing,
-            batch.payload or nothing,
-            strict=True,
-        )
-        statement = sql.SQL("COPY {} (id, code, name, payload) FROM STDIN").format(self._table)
-        with self._transaction() as cursor, cursor.copy(statement) as copy:
-            for row in columns:
+        columns = (batch.ids.tolist(), _texts(batch.codes, n_bits), batch.names or nothing, batch.payload or nothing)
+        statement = f"COPY {self._quoted} (id, code, name, payload) FROM STDIN"
+        with self._transaction() as cursor, cursor.copy(statement.encode()) as copy:
+            for row in zip(*columns, strict=True):
                 copy.write_row(row)
-
-    def _need_labels(self) -> None:
-        """Add columns for texts to a table of version 0.1.0."""
-        with self._transaction() as cursor:
-            self._run(cursor, "SET LOCAL client_min_messages = warning")
-            add: LiteralString = "ADD COLUMN IF NOT EXISTS name text UNIQUE, ADD COLUMN IF NOT EXISTS payload jsonb"
-            self._run(cursor, "ALTER TABLE {table} " + add)
 
     def _has_labels(self) -> bool:
         text = """
             SELECT count(*) FROM pg_attribute
             WHERE attrelid = to_regclass(%s) AND attname IN ('name', 'payload') AND NOT attisdropped"""
-        with self._transaction() as cursor:
-            return bool(cursor.execute(text, [self._table.as_string(cursor)]).fetchall()[0][0] == 2)
+        return bool(self._ask(text, self._quoted)[0][0] == 2)
 
     def _is_named(self) -> bool:
-        if not self._has_labels():
-            return False
-        with self._transaction() as cursor:
-            return bool(
-                self._run(cursor, "SELECT EXISTS (SELECT FROM {table} WHERE name IS NOT NULL)").fetchall()[0][0]
-            )
+        return self._has_labels() and super()._is_named()
 
     def _select(self, column: str, values: list[Any]) -> Iterable[Row]:
-        if not self._has_labels():
-            return []
-        by: LiteralString = "name" if column == "name" else "id"
-        with self._transaction() as cursor:
-            text: LiteralString = "SELECT id, name, payload::text FROM {table} WHERE " + by + " = ANY(%s)"
-            return self._run(cursor, text, [values]).fetchall()
+        return super()._select(column, values) if self._has_labels() else []
 
     def _build(self, kind: IndexKind) -> None:
         if self.n_bits > MAX_INDEXED_BITS:
             raise ValueError(f"pgvector indexes codes of at most {MAX_INDEXED_BITS} bits. Got {self.n_bits} bits.")
-        with self._transaction() as cursor:
-            if kind.name == "hnsw":
-                self._run(cursor, "CREATE INDEX ON {table} USING hnsw (code bit_hamming_ops)")
-            else:
-                text: LiteralString = "CREATE INDEX ON {table} USING ivfflat (code bit_hamming_ops) WITH (lists = {n})"
-                self._run(cursor, text, n=kind.n_lists)
+        form = f"WITH (lists = {kind.n_lists})" if kind.name == "ivf" else ""
+        method = "ivfflat" if kind.name == "ivf" else kind.name
+        self._ask(f"CREATE INDEX ON {self._table} USING {method} (code bit_hamming_ops) {form}")
 
     def _fetch(self, points: NDArray[np.uint8], wanted: Wanted) -> Nearest:
         n_bits = self.n_bits
-        order: LiteralString = "code <~> %(point)s::bit({n})"  # an index serves exactly this order, without the id
-        order_by: LiteralString = order + ", id" if wanted.kind == FLAT else order
-        where: LiteralString = "" if wanted.allow is None else " WHERE id = ANY(%(allow)s)"
-        select: LiteralString = (
-            "SELECT " + order + ", id FROM {table}" + where + " ORDER BY " + order_by + " LIMIT %(k)s"
+        order = f"code <~> %s::bit({n_bits})"  # an index serves exactly this order, without the id
+        where = "" if wanted.allow is None else f" WHERE id {self._among}"
+        text = (
+            f"SELECT {order}, id FROM {self._table}{where} ORDER BY 1{', id' if wanted.kind == FLAT else ''} LIMIT %s"
         )
-        values = {"k": wanted.k} if wanted.allow is None else {"k": wanted.k, "allow": wanted.allow.tolist()}
+        allow = [] if wanted.allow is None else [wanted.allow.tolist()]
         with self._transaction() as cursor:
             for name, value in _settings(wanted.kind, wanted.effort).items():
                 cursor.execute("SELECT set_config(%s, %s, true)", [name, value])
-            answers = (
-                self._run(cursor, select, {"point": text, **values}, n=n_bits).fetchall()
-                for text in _texts(points, n_bits)
-            )
+            answers = (_run(cursor, text, point, *allow, wanted.k).fetchall() for point in _texts(points, n_bits))
             return collect(answers, len(points), wanted.k)
+
+
+def _run(cursor: psycopg.Cursor[Any], text: str, *values: Any) -> psycopg.Cursor[Any]:
+    """Run one statement with values in the places of %s; a table in it is quoted already."""
+    return cursor.execute(text.encode(), values)
+
+
+def _copy(cursor: psycopg.Cursor[Any], table: str, rows: bytes) -> None:
+    """Fill a table with rows of ids and codes in binary form."""
+    with cursor.copy(f"COPY {table} (id, code) FROM STDIN (FORMAT BINARY)".encode()) as copy:
+        copy.write(COPY_SIGNATURE)
+        copy.write(rows)
+        copy.write(COPY_END)
 
 
 def _settings(kind: IndexKind, effort: int) -> dict[str, str]:

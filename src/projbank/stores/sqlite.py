@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.search.scan import Nearest, NewCodes
-from projbank.stores.base import FLAT, CodeStore, IndexKind, Row, Wanted, collect, import_extra
+from projbank.stores.base import FLAT, IndexKind, Wanted, collect, import_extra
+from projbank.stores.sql import SqlStore
 
 MAX_NAME = 200
 
 
-class SqliteStore(CodeStore):
+class SqliteStore(SqlStore):
     """Codes in a table of an SQLite database.
 
     Parameters
@@ -37,7 +38,7 @@ class SqliteStore(CodeStore):
     """
 
     index_kinds = ()
-    orders_ties = True
+    _among = "IN (SELECT value FROM json_each(?))"
 
     def __init__(self, path: str | os.PathLike[str], table: str = "codes") -> None:
         self._path, self._name = Path(path), table
@@ -46,14 +47,13 @@ class SqliteStore(CodeStore):
         if not self._path.parent.is_dir():
             raise FileNotFoundError(f"{path}: there is no folder {self._path.parent}.")
         self._table = '"' + table.replace('"', '""') + '"'
-        self._lazy: Any = None
-        self._run("CREATE TABLE IF NOT EXISTS projbank_stores (name TEXT PRIMARY KEY, n_bits INTEGER NOT NULL)")
+        self._ask("CREATE TABLE IF NOT EXISTS projbank_stores (name TEXT PRIMARY KEY, n_bits INTEGER NOT NULL)")
 
     def _where(self) -> str:
         return f"{self._path}, table {self._name!r}"
 
     def _stored_bits(self) -> int | None:
-        rows = self._run("SELECT n_bits FROM projbank_stores WHERE name = ?", (self._name,))
+        rows = self._ask("SELECT n_bits FROM projbank_stores WHERE name = ?", self._name)
         return int(rows[0][0]) if rows else None
 
     def _create(self, n_bits: int) -> None:
@@ -62,9 +62,6 @@ class SqliteStore(CodeStore):
             connection.execute(f"CREATE TABLE {self._table} ({columns})")
             connection.execute("INSERT INTO projbank_stores VALUES (?, ?)", (self._name, n_bits))
 
-    def _count(self) -> int:
-        return int(self._run(f"SELECT count(*) FROM {self._table}")[0][0])
-
     def drop(self) -> None:
         """Delete the table."""
         if self._stored_bits() is not None:
@@ -72,27 +69,14 @@ class SqliteStore(CodeStore):
                 connection.execute(f"DROP TABLE {self._table}")
                 connection.execute("DELETE FROM projbank_stores WHERE name = ?", (self._name,))
 
-    def close(self) -> None:
-        """Close the database; every batch was committed when it was added."""
-        if self._lazy is not None:
-            self._lazy.close()
-            self._lazy = None
+    def _listed(self, values: list[Any]) -> str:
+        return json.dumps(values)
 
     def _kind(self) -> IndexKind:
         return FLAT
 
-    def _largest_id(self) -> int:
-        return int(self._run(f"SELECT coalesce(max(id), -1) FROM {self._table}")[0][0])
-
-    def _known_ids(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        rows = self._rows("id", ids.tolist())
-        return np.array([row[0] for row in rows], dtype=np.int64)
-
-    def _stored_ids(self) -> NDArray[np.int64]:
-        return np.array([row[0] for row in self._run(f"SELECT id FROM {self._table}")], dtype=np.int64)
-
     def _stored_codes(self) -> NDArray[np.uint8]:
-        rows = self._run(f"SELECT code FROM {self._table} ORDER BY id")
+        rows = self._ask(f"SELECT code FROM {self._table} ORDER BY id")
         return np.frombuffer(b"".join(row[0] for row in rows), np.uint8).reshape(len(rows), -1)
 
     def _replace(self, codes: NDArray[np.uint8], numbers: NDArray[np.int64]) -> None:
@@ -112,29 +96,22 @@ class SqliteStore(CodeStore):
         with self._transaction() as connection:
             connection.executemany(f"INSERT INTO {self._table} VALUES (?, ?, ?, ?)", rows)
 
-    def _is_named(self) -> bool:
-        return bool(self._run(f"SELECT EXISTS (SELECT 1 FROM {self._table} WHERE name IS NOT NULL)")[0][0])
-
-    def _select(self, column: str, values: list[Any]) -> Iterable[Row]:
-        text = f"SELECT id, name, payload FROM {self._table} WHERE {column} IN (SELECT value FROM json_each(?))"
-        return self._run(text, (json.dumps(values),))
-
     def _build(self, kind: IndexKind) -> None:
         raise ValueError("sqlite-vec has no index for bit vectors; searches are exact scans")
 
     def _fetch(self, points: NDArray[np.uint8], wanted: Wanted) -> Nearest:
-        where = "" if wanted.allow is None else "WHERE id IN (SELECT value FROM json_each(?))"
-        values = [] if wanted.allow is None else [json.dumps(wanted.allow.tolist())]
+        where = "" if wanted.allow is None else f"WHERE id {self._among}"
+        values = [] if wanted.allow is None else [self._listed(wanted.allow.tolist())]
         select = (
             f"SELECT vec_distance_hamming(vec_bit(code), vec_bit(?)) AS distance, id FROM {self._table} {where} "
             "ORDER BY distance, id LIMIT ?"
         )
-        answers = (self._run(select, (point.tobytes(), *values, wanted.k)) for point in points)
+        answers = (self._ask(select, point.tobytes(), *values, wanted.k) for point in points)
         return collect(answers, len(points), wanted.k)
 
-    def _run(self, text: str, values: Iterable[Any] = ()) -> list[Any]:
+    def _ask(self, text: str, *values: Any) -> list[Any]:
         with self._errors() as connection:
-            return list(connection.execute(text, tuple(values)))
+            return list(connection.execute(text, values))
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[Any]:
