@@ -3,42 +3,91 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
+import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
-MONTH = 30 * 86_400.0
-"""The time left of long work is estimated from all steps of so many seconds."""
+_ENOUGH = 1 / 8
+"""Steps tell the time left by themselves from this share of the time of the first one on."""
+
+
+class TimeLeft:
+    """The time left of some work, as text: steps to come take what those before them took.
+
+    The first step, in which programs start, does not count as soon as there are others to go by.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._start = self._told = clock()
+        self._first: tuple[float, float] | None = None
+        self._done = 0.0
+        self._seconds: float | None = None
+
+    def note(self, steps: float, left: float) -> None:
+        """So many more steps are done, so many are left."""
+        if steps <= 0:
+            return
+        now = self._clock()
+        self._done += steps
+        self._first = since, first = self._first or (now, self._done)
+        if now - since > _ENOUGH * (since - self._start):
+            self.tell(left * (now - since) / (self._done - first))
+        else:
+            self.tell(left * (now - self._start) / self._done)
+
+    def tell(self, seconds: float) -> None:
+        """So many seconds are left from now on, as far as is known."""
+        self._seconds, self._told = seconds, self._clock()
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds left from now on; None before there is an estimate."""
+        return None if self._seconds is None else max(0.0, self._seconds - (self._clock() - self._told))
+
+    def __str__(self) -> str:
+        seconds = self.seconds
+        return "-:--:--" if seconds is None else str(timedelta(seconds=math.ceil(seconds)))
 
 
 @contextlib.contextmanager
 def progress(
     title: str, total: int, verbose: int, *, done: int = 0, is_long: bool = False
 ) -> Iterator[Callable[..., None]]:
-    """Give a function that advances a bar on stderr by so many steps of `total`, and may change its title.
+    """Give a function that advances a bar on stderr by so many steps of `total`.
 
-    Of work that `is_long` the time left is told by its whole course.
+    The function takes a new `title`, how many steps are `left` where the total was a guess, and the `seconds` left
+    where they are known better than by the steps before. The bar of work that `is_long` stays on the terminal.
     """
     if not verbose or not sys.stderr.isatty():
-        yield lambda steps, title="": None
+        yield lambda steps, **_: None
         return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    time_left = TimeLeft()
     columns = (BarColumn(20 if is_long else 40), MofNCompleteColumn())
-    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    times = (TimeElapsedColumn(), TextColumn("left {task.fields[time_left]}", style="progress.remaining"))
     text = (TextColumn("{task.description}"),)
     shown = (*columns, *times, *text) if is_long else (*text, *columns, *times)
-    speed: dict[str, Any] = {"refresh_per_second": 2, "speed_estimate_period": MONTH} if is_long else {}
-    with Progress(*shown, console=console(stderr=True), transient=not is_long, **speed) as bar:
-        task = bar.add_task(title, total=total, completed=done)
-        yield lambda steps, title=title: bar.update(task, advance=steps, description=title)
+    with Progress(*shown, console=console(stderr=True), transient=not is_long, refresh_per_second=2) as bar:
+        task = bar.add_task(title, total=total, completed=done, time_left=time_left)
+        course = bar.tasks[0]
+
+        def advance(
+            steps: int, *, title: str | None = None, left: int | None = None, seconds: float | None = None
+        ) -> None:
+            bar.update(task, advance=steps, description=title)
+            if left is not None:
+                course.total = course.completed + left
+            if seconds is None:
+                time_left.note(steps, (course.total or 0) - course.completed)
+            else:
+                time_left.tell(seconds)
+
+        yield advance
 
 
 def say(message: str, verbose: int) -> None:

@@ -1,3 +1,5 @@
+import contextlib
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -49,6 +51,24 @@ def test_longer_codes_are_shorter_ones_and_more():
     learnt, short, long = (mixed(n_bits, max_iter=2).fit(X).decision_function(X) for n_bits in (512, 600, 700))
     np.testing.assert_allclose(short[:, :512], learnt, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(long[:, :600], short, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("solver", ["mixed", "joint"])
+def test_how_long_learning_goes_on_is_known_within_a_factor_of_two(solver, seed, monkeypatch):
+    told = []
+
+    @contextlib.contextmanager
+    def noted(title, total, verbose):
+        yield lambda steps, left=None: told.append(left)
+
+    monkeypatch.setattr("projbank.learn.descent.progress", noted)
+    X, _ = clustered(np.random.default_rng(seed), 500)
+    n_iter = ProjectionBank(64, solver=solver, n_jobs=1).fit(X).n_iter_
+    assert len(told) == n_iter
+    assert n_iter < 70
+    first = -(-n_iter // 10)
+    assert (n_iter - first) / 2 <= told[first - 1] <= 2 * (n_iter - first)
 
 
 @pytest.mark.parametrize("n_rows", [2, 3, 30, 230])

@@ -136,8 +136,7 @@ def _write(
         rows, verbose = as_rows(X), model.verbose
         say(f"resuming: {n_done} of {rows.shape[0]} rows are done", n_done)
         model.set_params(verbose=0)
-        advance = stack.enter_context(progress("coding", rows.shape[0], verbose))
-        advance(n_done)
+        advance = stack.enter_context(progress("coding", rows.shape[0], verbose, done=n_done))
         for start, stop in rows.bounds(rows.part_bytes):
             if stop > n_done:
                 start = max(start, n_done)

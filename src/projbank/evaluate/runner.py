@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from projbank.evaluate.results import KEY, Record, ResultFile, stamp
@@ -14,6 +15,12 @@ from projbank.progress import progress, say
 
 SLOW_SECONDS = 600.0
 """A method that needs longer than this for one cell is measured for one seed only."""
+EFFORT = {
+    **dict.fromkeys(("original", "joint", "mixed", "distances", "rr+pq"), 4),
+    **dict.fromkeys(("itq", "kmeans+itq", "randst+bpb", "bpb", "bpb-equal"), 8),
+    **dict.fromkeys(("kbpb-poly", "kbpb-rbf", "kbpb-rbf-equal"), 25),
+}
+"""How long methods take, about, where others take 1: for the first estimates of the time left."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,9 @@ class Experiment(ABC):
         return [record for record in map(self.results.find, self.plan) if record is not None]
 
 
+Cell = tuple[Experiment, Record]
+
+
 def run(experiments: Sequence[Experiment], rules: Rules, verbose: int = 0) -> int:
     """Measure all open cells and keep each result as soon as there is one; returns how many failed.
 
@@ -78,20 +88,59 @@ def run(experiments: Sequence[Experiment], rules: Rules, verbose: int = 0) -> in
     open_cells = [[key for key in experiment.plan if experiment.is_open(key, rules)] for experiment in experiments]
     total, failed = sum(len(experiment.plan) for experiment in experiments), 0
     done = total - sum(map(len, open_cells))
+    pairs = list(zip(experiments, open_cells, strict=True))
+    forecast = Forecast((experiment, key) for experiment, keys in pairs for key in keys)
+    for experiment in experiments:
+        for record in experiment.records():
+            if "error" not in record:
+                forecast.measured((experiment, record), record["seconds"])
     with progress("", total, verbose, done=done, is_long=True) as show:
-        for experiment, keys in zip(experiments, open_cells, strict=True):
+        for experiment, keys in pairs:
             for key in keys:
                 title = describe(experiment, key)
-                show(0, title)
+                show(0, title=title)
                 if experiment.is_open(key, rules):  # another seed may have shown that the method is slow
                     record = key | _measured(experiment, key) | stamp()
                     experiment.results.put(record)
                     failed += "error" in record
                     outcome = record.get("error") or f"{experiment.headline} {_short(record[experiment.headline])}"
                     say(f"{title}: {outcome}", max(0, verbose - 1))
-                show(1, "")
+                    forecast.measured((experiment, key), record["seconds"])
+                show(1, title="", seconds=forecast.seconds_left())
             experiment.close()
     return failed
+
+
+class Forecast:
+    """Seconds that cells will take: what their method took elsewhere, else by how much its kind usually takes."""
+
+    def __init__(self, cells: Iterable[Cell]) -> None:
+        self._left = list(cells)
+        self._alike: dict[str, list[float]] = {}
+        self._of_method: dict[str, list[float]] = {}
+        self._seconds = self._effort = 0.0
+
+    def measured(self, cell: Cell, seconds: float) -> None:
+        """A cell took so many seconds."""
+        method = cell[1]["method"]
+        self._alike.setdefault(_but_seed(cell), []).append(seconds)
+        self._of_method.setdefault(method, []).append(seconds)
+        self._seconds += seconds
+        self._effort += EFFORT.get(method, 1)
+
+    def seconds_left(self) -> float:
+        """Drop the first cell that is left, and add up what the others will take."""
+        del self._left[0]
+        return sum(map(self._expected, self._left))
+
+    def _expected(self, cell: Cell) -> float:
+        method = cell[1]["method"]
+        times = self._alike.get(_but_seed(cell)) or self._of_method.get(method)
+        return fmean(times) if times else EFFORT.get(method, 1) * self._seconds / max(self._effort, 1)
+
+
+def _but_seed(cell: Cell) -> str:
+    return describe(*cell).rpartition(", seed ")[0]
 
 
 def describe(experiment: Experiment, key: Record) -> str:

@@ -191,7 +191,7 @@ class _Run:
         results = self.processes.run(encode, calls)
         n_encoded = 0
         rows.reserve(len(rest))
-        with progress("encoding", len(rest), self.verbose) as advance:
+        with progress("encoding", len(calls), self.verbose) as advance:
             for index, row in rest:
                 item = self.source.items[index]
                 if row is not None and self.previous is not None and self.previous.vectors is not None:
@@ -206,7 +206,7 @@ class _Run:
                         print(f"skipped {result.reason}", file=sys.stderr)
                     elif result.reason:
                         print(f"warning: {item.file}: {result.reason}, its vector is zero", file=sys.stderr)
-                advance(1)
+                    advance(1)
         return n_encoded
 
     def _write_lists(self, extractor: FeatureExtractor, done: list[dict[str, Any]]) -> None:

@@ -149,9 +149,8 @@ class _Coding:
         state = State(self.listing, self.coder)
         with (
             Processes(state, _n_processes(self.n_jobs, total - n_done)) as processes,
-            progress("coding", total, self.verbose) as advance,
+            progress("coding", total, self.verbose, done=n_done) as advance,
         ):
-            advance(n_done)
             for result in processes.run(code, self._calls(rest, waiting)):
                 stamp = waiting.pop(0)
                 if result.array is None:

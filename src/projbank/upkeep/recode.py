@@ -133,8 +133,7 @@ def collect(bank: Any, rows: RowSource, places: Ids, work: Path, verbose: int = 
             done = 0
         first = done = min(done, len(places))
         step = max(1, BLOCK_BYTES // (4 * rows.shape[1]))
-        with progress("coding anew", len(places), verbose) as advance:
-            advance(done)
+        with progress("coding anew", len(places), verbose, done=done) as advance:
             while done < len(places):
                 own = places[done : done + step]
                 order = np.argsort(own, kind="stable")
