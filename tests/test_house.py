@@ -14,7 +14,7 @@ FLOORS = [
     {"bits", "extras", "params", "threads", "progress", "kinds"},
     {"files", "unpacker"},
     {"integrity"},
-    {"tensorfile"},
+    {"tensorfile", "unfinished"},
     {"kernels", "sinks"},
     {"rows"},
     {"models"},

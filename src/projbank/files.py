@@ -87,7 +87,7 @@ class DiskFullError(OSError):
     def __init__(self, target: Path, needed: int, reason: str = "no room on the disk") -> None:
         free = shutil.disk_usage(target.parent).free
         super().__init__(f"cannot write {target}: {reason}: {needed:,} bytes are needed, {free:,} are free.")
-        self.errno = errno.ENOSPC
+        self.errno, self.needed, self.reason = errno.ENOSPC, needed, reason
 
 
 def check_output(

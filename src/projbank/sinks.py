@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.extras import install
-from projbank.files import DiskFullError, atomic_path, check_output, locked, replace_folder
-from projbank.integrity import add_note, create_npy, input_file
+from projbank.files import atomic_path, check_output, locked, replace_folder
+from projbank.integrity import add_note, input_file
+from projbank.unfinished import Unfinished, Write
 
 SUFFIXES = (".h5ad", ".npy", ".parquet", ".zarr")
 _ZARR = ("zarr.json", ".zgroup", ".zarray")
 """Files by which a folder shows that it is a zarr store."""
-Write = Callable[[int, NDArray[Any]], None]
-"""Takes the first row number of a block, and its codes; blocks come one after the other."""
 
 
 class Output(NamedTuple):
@@ -45,34 +44,20 @@ def npy_sink(output: Output) -> Iterator[tuple[Write, int]]:
     Until the file is whole, it is in `<output>.partial`: the same job goes on there, another or an error discards it.
     """
     check_output(output.path, kind=output.note["kind"], inputs=output.inputs, force=output.force)
-    target = Path(os.path.realpath(output.path))
-    partial = target.with_name(target.name + ".partial")
-    codes, journal = partial / "codes.npy", partial / "rows.json"
-    with _made(partial, output), locked(partial / "lock", f"{output.path}: another run is writing it."):
+    unfinished = Unfinished(Path(os.path.realpath(output.path)), {})
+    codes = unfinished.folder / "codes.npy"
+    job = json.dumps([output.note, output.asked, *map(stamp, output.inputs)])
+    with unfinished.locked():
         try:
-            job = [output.note, output.shape, str(output.dtype), output.asked, *map(stamp, output.inputs)]
-            n_done = _rows_done(journal, codes, json.dumps(job))
-            if not n_done:
-                create_npy(codes, output.shape, output.dtype)
-            with open(codes, "r+b") as file:
-                origin = file.seek(0, os.SEEK_END) - output.dtype.itemsize * output.shape[0] * output.shape[1]
-
-                def write(start: int, rows: NDArray[Any]) -> None:
-                    file.seek(origin + output.dtype.itemsize * start * output.shape[1])
-                    file.write(np.ascontiguousarray(rows).data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                    with atomic_path(journal) as temporary:
-                        temporary.write_text(json.dumps({"job": json.dumps(job), "rows": start + len(rows)}))
-
-                yield write, n_done
+            with unfinished.rows(codes.name, output.shape, output.dtype, job) as found:
+                yield found
             add_note(codes, **output.note)
             with _file(output, output.note["kind"]) as temporary:
                 os.replace(codes, temporary)
         except Exception:
-            shutil.rmtree(partial)
+            unfinished.discard()
             raise
-        shutil.rmtree(partial)
+        unfinished.discard()
 
 
 @contextlib.contextmanager
@@ -146,19 +131,6 @@ def _file(output: Output, kind: str, size: int = 0) -> contextlib.AbstractContex
     return atomic_path(output.path, kind=kind, inputs=output.inputs, size=size, force=output.force)
 
 
-@contextlib.contextmanager
-def _made(partial: Path, output: Output) -> Iterator[None]:
-    """Make the folder of a file under way; say which output can't be written where there is no right or room."""
-    try:
-        partial.mkdir(exist_ok=True)
-    except OSError as error:
-        raise type(error)(f"cannot write {output.path}: {error.strerror or error}") from error
-    try:
-        yield
-    except DiskFullError as error:
-        raise OSError(error.errno, str(error).replace(f"{partial}/codes.npy", str(output.path))) from error
-
-
 def stamp(path: Path) -> list[Any]:
     """What shows that an input has changed: its name, length and time; of a folder those of its files."""
     files = [path, *(file for file in path.rglob("*"))] if path.is_dir() else [path]
@@ -169,15 +141,6 @@ def stamp(path: Path) -> list[Any]:
         sum(one.st_size for one in found),
         max(one.st_mtime_ns for one in found),
     ]
-
-
-def _rows_done(journal: Path, codes: Path, job: str) -> int:
-    """Rows that an earlier run of the same job wrote."""
-    try:
-        found = json.loads(journal.read_text())
-    except (OSError, ValueError):
-        return 0
-    return int(found["rows"]) if found["job"] == job and codes.exists() else 0
 
 
 @contextlib.contextmanager

@@ -86,7 +86,7 @@ def test_what_has_changed_starts_anew(change, folder, coded, projbank):
     elif change == "bank":
         ProjectionBank(24, solver="random", random_state=1).fit(X).save(folder / "bank")
     else:
-        (folder / "codes.npy.partial" / "rows.json").write_text('{"job": ')
+        (folder / "codes.npy.partial" / "rows.txt").write_text("what was noted")
     code, _, error = projbank(*words_of(folder))
     assert (code, error) == (0, "")
     assert coded == list(range(N))

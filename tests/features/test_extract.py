@@ -13,8 +13,8 @@ from projbank.features.extract import Outputs, extract
 from projbank.features.extractor import FeatureExtractor, build_extractor
 from projbank.features.media import MediaError
 from projbank.features.readers import open_source
+from projbank.features.rowfile import HEADER_BYTES, RowFile
 from projbank.features.tasks import State, descriptors
-from projbank.features.unfinished import HEADER_BYTES, RowFile
 from projbank.features.workers import Processes
 from projbank.models.file import ModelFileError, load
 from tests.features.media_files import picture, picture_folder, write_video, zip_of

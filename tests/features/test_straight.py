@@ -16,8 +16,8 @@ from projbank.features.coder import MediaCoder
 from projbank.features.listing import open_listing
 from projbank.features.media import MediaError
 from projbank.features.readers import walk
+from projbank.features.rowfile import RowFile
 from projbank.features.straight import code_files, compared, learn_describer, vectors_of
-from projbank.features.unfinished import RowFile
 from projbank.integrity import open_npy
 from tests.features.media_files import picture, picture_folder, write_picture, zip_of
 

@@ -12,7 +12,7 @@ from projbank.features import DenseSIFT, FeatureExtractor, FisherVector
 from projbank.features.extract import Outputs, extract
 from projbank.features.media import read_photo
 from projbank.features.readers import open_source
-from projbank.features.unfinished import RowFile
+from projbank.features.rowfile import RowFile
 from projbank.models.file import load
 from tests.features.media_files import picture_folder, write_picture, zip_of
 

@@ -8,8 +8,8 @@ from projbank.album.duplicates import find_duplicates
 from projbank.album.thumbs import thumbnail
 from projbank.cli.search import read_ids, read_payload
 from projbank.features.readers import open_source
+from projbank.features.rowfile import RowFile
 from projbank.features.straight import compared
-from projbank.features.unfinished import RowFile
 from projbank.kinds import kind_of
 from projbank.stores import FaissStore, SqliteStore
 from projbank.stores.export import export

@@ -18,8 +18,8 @@ from projbank.features.extractor import FeatureExtractor
 from projbank.features.media import MAX_PIXELS, MediaError
 from projbank.features.outputs import Outputs
 from projbank.features.readers import Source
+from projbank.features.rowfile import RowFile
 from projbank.features.tasks import State, encode, sample_descriptors
-from projbank.features.unfinished import RowFile, Unfinished
 from projbank.features.update import Plan, Previous, header, is_same
 from projbank.features.workers import Processes
 from projbank.integrity import add_note
@@ -27,6 +27,7 @@ from projbank.models.file import load
 from projbank.params import check_choice, check_int
 from projbank.progress import progress, say
 from projbank.threads import thread_count
+from projbank.unfinished import Unfinished
 
 __all__ = ["SAMPLE_IMAGES", "Outputs", "Summary", "extract"]
 

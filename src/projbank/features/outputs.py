@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from projbank.features.unfinished import Unfinished
 from projbank.files import check_output
+from projbank.unfinished import Unfinished
 
 
 class Outputs:

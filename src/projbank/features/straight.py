@@ -18,13 +18,14 @@ from projbank.features.extractor import FeatureExtractor
 from projbank.features.listing import Listing
 from projbank.features.media import MediaError
 from projbank.features.readers import Item
+from projbank.features.rowfile import RowFile
 from projbank.features.tasks import State, code, sample_descriptors, vector
-from projbank.features.unfinished import RowFile, Unfinished
 from projbank.features.workers import Processes
 from projbank.integrity import add_note
 from projbank.params import check_choice
 from projbank.progress import progress, say
 from projbank.threads import thread_count
+from projbank.unfinished import Unfinished
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Coding anew after a renewal: old codes are served until the new ones are whole, and a killed run goes on.
 
-New codes are collected in a work file beside what they replace, ``.NAME.recoding``, block by block. What a killed
-process has left there is taken up by the next run with the same bank and vectors. When all are there, file or index is
-replaced in one step.
+New codes are collected in a folder beside what they replace, ``.NAME.recoding``, block by block. What a killed process
+has left there is taken up by the next run with the same bank and vectors. When all are there, file or index is replaced
+in one step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from projbank.files import locked
 from projbank.integrity import checksum, input_file, open_npy
 from projbank.kinds import kind_of
 from projbank.models.reference import keys
@@ -25,10 +24,10 @@ from projbank.rows.views import ChosenRows
 from projbank.search import HammingIndex
 from projbank.sinks import Output, npy_sink
 from projbank.stores.base import CodeStore
+from projbank.unfinished import Unfinished
 
 BLOCK_BYTES = 32 << 20
 """Vectors that are coded between two looks at the disk: what a kill costs at most."""
-_HEAD = 4096
 _LOOKED_AT = 64
 """Vectors whose checksums tell whether a run goes on with the same ones."""
 
@@ -58,18 +57,14 @@ def recode(
     rows = as_rows(X)
     _check_bank(bank, rows)
     target = Path(os.path.realpath(path))
-    work = target.with_name(f".{target.name}.recoding")
+    unfinished = Unfinished(target, {}, folder=target.with_name(f".{target.name}.recoding"))
     kind = "index" if kind_of(target) == "index" else "codes"
-    with locked(work, f"{path}: another process is coding it anew; try again when it has ended."):
-        try:
-            if kind == "index":
-                coded, n_codes = _recode_index(bank, rows, target, work, ids, verbose)
-            else:
-                coded, n_codes = _recode_file(bank, rows, target, work, verbose)
-        except BaseException:
-            _drop_if_empty(work)
-            raise
-        work.unlink()
+    with unfinished.locked():
+        if kind == "index":
+            coded, n_codes = _recode_index(bank, rows, target, unfinished, ids, verbose)
+        else:
+            coded, n_codes = _recode_file(bank, rows, target, unfinished, verbose)
+        unfinished.discard()
     return {"kind": kind, "codes": n_codes, "coded": coded}
 
 
@@ -81,81 +76,60 @@ def recode_store(
     Parameters
     ----------
     store : an open store, whose codes are replaced in one step; where ids are texts, vectors are in their order
-    work : file for codes that are done, until all are: a run that was cut off goes on with it
+    work : folder for codes that are done, until all are: a run that was cut off goes on with it
     """
-    rows, work = as_rows(X), Path(work)
+    rows, unfinished = as_rows(X), Unfinished(Path(work), {}, folder=Path(work))
     _check_bank(bank, rows)
     if store.n_bits != bank.n_bits_:
         raise ValueError(f"bank must make codes of {store.n_bits} bits, as the store holds. Got {bank.n_bits_} bits.")
     coded, numbers = 0, np.empty(0, np.int64)
-    with locked(work, f"{work}: another process is coding the store anew; try again when it has ended."):
-        try:
-            while not coded or not np.array_equal(store.numbers(), numbers):  # others may add codes meanwhile
-                numbers = store.numbers()
-                codes, n_new = collect(bank, rows, _places(numbers, rows, ids, "the store"), work, verbose)
-                coded += n_new
-                if not n_new:
-                    break
-            store.replace(codes)
-        except BaseException:
-            _drop_if_empty(work)
-            raise
-        work.unlink()
+    with unfinished.locked():
+        while not coded or not np.array_equal(store.numbers(), numbers):  # others may add codes meanwhile
+            numbers = store.numbers()
+            codes, n_new = collect(bank, rows, _places(numbers, rows, ids, "the store"), unfinished, verbose)
+            coded += n_new
+            if not n_new:
+                break
+        store.replace(codes)
+        unfinished.discard()
     return {"kind": "store", "codes": len(numbers), "coded": coded}
 
 
-def collect(bank: Any, rows: RowSource, places: Ids, work: Path, verbose: int = 0) -> tuple[NDArray[np.uint8], int]:
-    """Codes of some rows, in their order, and how many were made in this run; the others stood in the work file.
+def collect(
+    bank: Any, rows: RowSource, places: Ids, unfinished: Unfinished, verbose: int = 0
+) -> tuple[NDArray[np.uint8], int]:
+    """Codes of some rows, in their order, and how many were made in this run; an earlier one had made the others.
 
     Parameters
     ----------
     rows : the vectors
     places : row of each code
-    work : file that keeps what is done, whatever happens to this process
+    unfinished : keeps what is done, whatever happens to this process
     """
-    width = int(bank.code_bytes)
     looked_at = np.unique(np.linspace(0, rows.shape[0] - 1, _LOOKED_AT).astype(np.int64))
-    record = {
-        "made_by": bank.identity(),
-        "vectors": [list(rows.shape), checksum(keys(rows, looked_at))],
-        "places": [len(places), checksum(places)],
-    }
-    head = json.dumps(record, sort_keys=True).encode().ljust(_HEAD, b" ")
-    with open(work, "r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(0)
-        done = (size - _HEAD) // width if size >= _HEAD and file.read(_HEAD) == head else -1
-        if done < 0:
-            file.truncate(0)
-            file.seek(0)
-            file.write(head)
-            _flush(file)
-            done = 0
-        first = done = min(done, len(places))
-        step = max(1, BLOCK_BYTES // (4 * rows.shape[1]))
-        with progress("coding anew", len(places), verbose, done=done) as advance:
-            while done < len(places):
-                own = places[done : done + step]
-                order = np.argsort(own, kind="stable")
-                codes = np.empty((len(own), width), np.uint8)
-                codes[order] = bank.transform(ChosenRows(rows, own[order]))
-                file.seek(_HEAD + done * width)
-                file.write(codes.tobytes())
-                _flush(file)
-                done += len(own)
-                advance(len(own))
-    if not done:
-        return np.empty((0, width), np.uint8), 0
-    return np.memmap(work, np.uint8, "r", _HEAD, (done, width)), done - first
+    job = json.dumps([bank.identity(), rows.shape, checksum(keys(rows, looked_at)), checksum(places)])
+    step, shape = max(1, BLOCK_BYTES // (4 * rows.shape[1])), (len(places), int(bank.code_bytes))
+    with (
+        unfinished.rows("codes.npy", shape, np.uint8, job) as (write, n_done),
+        progress("coding anew", len(places), verbose, done=n_done) as advance,
+    ):
+        for start in range(n_done, len(places), step):
+            own = places[start : start + step]
+            order = np.argsort(own, kind="stable")
+            codes = np.empty((len(own), shape[1]), np.uint8)
+            codes[order] = bank.transform(ChosenRows(rows, own[order]))
+            write(start, codes)
+            advance(len(own))
+    return open_npy(unfinished.folder / "codes.npy")[0], len(places) - n_done
 
 
-def _recode_file(bank: Any, rows: RowSource, path: Path, work: Path, verbose: int) -> tuple[int, int]:
+def _recode_file(bank: Any, rows: RowSource, path: Path, unfinished: Unfinished, verbose: int) -> tuple[int, int]:
     old, note = open_npy(path)
     if old.dtype != np.uint8 or old.ndim != 2:
         raise ValueError(f"{path}: holds no codes, but {old.dtype} of shape {old.shape}.")
     if len(old) != rows.shape[0]:
         raise ValueError(f"{path}: holds {len(old)} codes, but there are {rows.shape[0]} vectors.")
-    codes, coded = collect(bank, rows, np.arange(len(old)), work, verbose)
+    codes, coded = collect(bank, rows, np.arange(len(old)), unfinished, verbose)
     facts = {**(note or {}), "kind": "codes", "made_by": bank.identity(), "n_bits": int(bank.n_bits_)}
     facts |= {"comparable": list(getattr(bank, "comparable_", ())) or None, "checksum": None}
     with npy_sink(Output(path, codes.shape, codes.dtype, facts, force=note is None)) as (write, _):
@@ -164,12 +138,12 @@ def _recode_file(bank: Any, rows: RowSource, path: Path, work: Path, verbose: in
 
 
 def _recode_index(
-    bank: Any, rows: RowSource, path: Path, work: Path, ids: ArrayLike | None, verbose: int
+    bank: Any, rows: RowSource, path: Path, unfinished: Unfinished, ids: ArrayLike | None, verbose: int
 ) -> tuple[int, int]:
     coded = 0
     while True:
         index = HammingIndex.load(path)
-        codes, n_new = collect(bank, rows, _places(index.ids, rows, ids, path), work, verbose)
+        codes, n_new = collect(bank, rows, _places(index.ids, rows, ids, path), unfinished, verbose)
         coded += n_new
         own = index.ids
         if np.array_equal(own, HammingIndex.load(path).ids):  # nobody has added codes meanwhile
@@ -213,14 +187,3 @@ def _check_bank(bank: Any, rows: RowSource) -> None:
         raise ValueError(f"X must have {bank.n_features_in_} dimensions, as the bank. Got {rows.shape[1]}.")
     if getattr(bank, "distance", None) != "hamming":
         raise ValueError(f"bank must be one of binary codes. Got a {type(bank).__name__}.")
-
-
-def _drop_if_empty(work: Path) -> None:
-    """Remove a work file in which nothing was begun."""
-    if not work.stat().st_size:
-        work.unlink()
-
-
-def _flush(file: Any) -> None:
-    file.flush()
-    os.fsync(file.fileno())

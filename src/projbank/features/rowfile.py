@@ -1,12 +1,10 @@
-"""A run that survives a kill: the folder of its unfinished files, and a `.npy` file that grows row by row."""
+"""A `.npy` file that grows row by row, with a journal of what became of each input."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -14,104 +12,12 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from projbank.files import check_output, reserve, try_lock
+from projbank.files import reserve
 
 HEADER_BYTES = 128
 """Length of the header of a `.npy` file of any number of rows."""
 SYNC_ROWS = 64
 """How many rows go to the operating system before they are forced to the disk."""
-READY = "ready"
-"""Name of the file that says that a run is finished, and its files only have to be moved."""
-
-
-class Unfinished:
-    """The folder `<output>.partial`, where the files of a run are until all are whole.
-
-    Parameters
-    ----------
-    output : the file that the run is for
-    targets : names in the folder, and the paths that these files go to, in order
-    sign : name of a file in the folder: where it is, an unfinished run came far enough to be worth going on with
-    """
-
-    def __init__(self, output: Path, targets: Mapping[str, Path], sign: str) -> None:
-        self.output, self.folder = output, output.with_name(output.name + ".partial")
-        self._targets, self._sign = targets, sign
-
-    def check(self, inputs: Iterable[Path] = ()) -> None:
-        """Raise where the output can't be written."""
-        if self.output.suffix != ".npy":
-            raise ValueError(
-                f"The 'output' parameter must be a path that ends in .npy. Got {str(self.output)!r} instead."
-            )
-        check_output(self.output, inputs=inputs)
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other runs away; the lock is on the folder and ends with the process.
-
-        Files that a run had finished but not moved when it was killed are moved first.
-        """
-        handle = self._lock()
-        try:
-            if (self.folder / READY).exists():
-                self._move()
-            yield
-        finally:
-            if not self.is_begun():
-                self.discard()
-                self.folder.rmdir()
-            if handle is not None:
-                os.close(handle)
-
-    def is_begun(self) -> bool:
-        """Whether an earlier run left something to go on from."""
-        return (self.folder / self._sign).exists()
-
-    def is_of(self, job: str) -> bool:
-        """Whether what is there belongs to a job, a text that tells all that its files depend on."""
-        note = self.folder / "job.txt"
-        return note.exists() and note.read_text() == job
-
-    def start(self, job: str) -> None:
-        """Begin a job from nothing."""
-        self.discard()
-        (self.folder / "job.txt").write_text(job)
-
-    def publish(self) -> None:
-        """Move the finished files into place; a kill in between is made good by the next run."""
-        (self.folder / READY).touch()
-        self._move()
-
-    def discard(self) -> None:
-        """Remove what an unfinished run left."""
-        for path in self.folder.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-    def _move(self) -> None:
-        for name, target in self._targets.items():
-            with contextlib.suppress(FileNotFoundError):  # moved before a kill
-                os.replace(self.folder / name, target)
-        self.discard()
-
-    def _lock(self) -> int | None:
-        while True:
-            try:
-                self.folder.mkdir(exist_ok=True)
-                if os.name == "nt":  # a folder can't be opened there
-                    return None
-                handle = os.open(self.folder, os.O_RDONLY)
-            except FileNotFoundError:  # another run has just removed it
-                continue
-            except OSError as error:
-                raise type(error)(f"cannot write {self.output}: {error.strerror or error}") from error
-            if try_lock(handle) is False:
-                os.close(handle)
-                raise BlockingIOError(f"{self.output}: another run is writing it; wait until it has ended.")
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(handle), os.stat(self.folder)):
-                    return handle
-            os.close(handle)  # it was removed meanwhile
 
 
 class RowFile:
