@@ -9,25 +9,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from projbank.cli import options
 from projbank.cli.media import Components, Descriptor, Kind, Sample, described_sample, refuse_choices
-from projbank.cli.options import (
-    Cluster,
-    Dataset,
-    Force,
-    FromObsm,
-    Jobs,
-    Layer,
-    Normalize,
-    OnError,
-    Quiet,
-    Reading,
-    Unreadable,
-    Verbose,
-    load_bank,
-    output_file,
-    read_value,
-    verbosity,
-)
 from projbank.progress import console
 
 Solver = StrEnum("Solver", ["mixed", "joint", "paper", "random"])
@@ -98,7 +81,7 @@ def fit(
     kind: Kind = None,
     components: Components = None,
     sample: Sample = 2000,
-    on_error: Unreadable = OnError.fail,
+    on_error: options.Unreadable = options.OnError.fail,
     start: Annotated[
         Path | None, Option("--from", help="Learn on from this bank, in a fraction of the time; its parameters hold.")
     ] = None,
@@ -109,15 +92,15 @@ def fit(
         int, Option(help="Vectors not to learn from; what their codes are like is kept, to see drift later.")
     ] = 0,
     seed: Annotated[int, Option(help="Seed: same seed and data give the same bits.")] = 0,
-    force: Force = False,
-    dataset: Dataset = None,
-    layer: Layer = None,
-    from_obsm: FromObsm = None,
-    normalize: Normalize = None,
-    cluster: Cluster = None,
-    jobs: Jobs = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
+    force: options.Force = False,
+    dataset: options.Dataset = None,
+    layer: options.Layer = None,
+    from_obsm: options.FromObsm = None,
+    normalize: options.Normalize = None,
+    cluster: options.Cluster = None,
+    jobs: options.Jobs = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = 0,
 ) -> None:
     """Learn a projection bank, or with --kernel a kernel bank, from a file of vectors.
 
@@ -138,7 +121,7 @@ def fit(
         "init": init.value,
         "random_state": seed,
         "n_jobs": jobs,
-        "verbose": verbosity(quiet, verbose),
+        "verbose": options.verbosity(quiet, verbose),
     }
     where_given = {
         "--solver": ("solver", solver and solver.value),
@@ -156,16 +139,18 @@ def fit(
     }
     if keep_codes and start is None:
         raise ValueError("--keep-codes is for learning on from a bank: give --from, too.")
-    old = None if start is None else _start(start, vectors)
-    bank = _build(kernel, always, where_given) if old is None else _like(old, always, where_given)
+    if start is not None and is_media(vectors):
+        raise ValueError(f"--from is for vectors. Got {vectors}: describe it first, with the codebook of {start}.")
+    old = None if start is None else options.load_bank(start)
+    bank = _unfitted(old, kernel, always, where_given)
     grid = _grid(tune or [])
     if labels is not None and not grid:
         raise ValueError("--labels is for --tune only: learning uses no labels.")
-    reading = Reading(dataset, layer, from_obsm, normalize)
+    reading = options.Reading(dataset, layer, from_obsm, normalize)
     choices = {"descriptor": descriptor, "kind": kind, "components": components}
     sources = (vectors, labels, grouping, start)
     with ExitStack() as stack:
-        temporary = stack.enter_context(output_file(output, "model", sources, force))  # refused before the work
+        temporary = stack.enter_context(options.output_file(output, "model", sources, force))  # refused before the work
         if is_media(vectors):
             describer, X = described_sample(vectors, choices, sample, on_error, seed, jobs, bank.verbose)
         else:
@@ -210,44 +195,25 @@ def _grouping(text: str) -> Any:
     return open_array(text) if text.endswith(".npy") else text
 
 
-def _build(kernel: Kernel | None, always: dict[str, Any], where_given: dict[str, tuple[str, Any]]) -> Any:
-    """An unfitted bank; an option that its kind does not have is refused."""
+def _unfitted(old: Any, kernel: Kernel | None, always: dict[str, Any], where_given: dict[str, tuple[str, Any]]) -> Any:
+    """A bank with the parameters of an old one, or a new bank; an option that its kind does not have is refused."""
+    from sklearn.base import clone
+
     from projbank.bank import ProjectionBank
     from projbank.kernel_bank import KernelProjectionBank
 
-    bank: Any = ProjectionBank(**always) if kernel is None else KernelProjectionBank(kernel=kernel.value, **always)
-    known = bank.get_params()
-    for option, (name, value) in where_given.items():
-        if value is None:
-            continue
-        if name not in known:
-            raise ValueError(
-                f"{option} is not for a {'linear bank; give --kernel' if kernel is None else 'kernel bank'}."
-            )
-        bank.set_params(**{name: value})
-    return bank
-
-
-def _start(path: Path, vectors: Path) -> Any:
-    """Bank to learn on from."""
-    from projbank.features.listing import is_media
-
-    if is_media(vectors):
-        raise ValueError(f"--from is for vectors. Got {vectors}: describe it first, with the codebook of {path}.")
-    return load_bank(path)
-
-
-def _like(old: Any, always: dict[str, Any], where_given: dict[str, tuple[str, Any]]) -> Any:
-    """An unfitted bank with the parameters of another, but for what is given."""
-    from sklearn.base import clone
-
-    bank, known = clone(old), old.get_params()
-    for option, (name, value) in where_given.items():
-        if value is not None and name not in known:
-            raise ValueError(f"{option} is not for a {type(old).__name__}.")
-    given = {name: value for name, value in where_given.values() if value is not None}
-    again = {name: always[name] for name in ("n_bits", "random_state", "n_jobs", "verbose")}
-    return bank.set_params(**again, **given)
+    if old is not None:
+        again = {name: always[name] for name in ("n_bits", "random_state", "n_jobs", "verbose")}
+        bank, kind = clone(old).set_params(**again), type(old).__name__
+    elif kernel is None:
+        bank, kind = ProjectionBank(**always), "linear bank; give --kernel"
+    else:
+        bank, kind = KernelProjectionBank(kernel=kernel.value, **always), "kernel bank"
+    given = {option: pair for option, pair in where_given.items() if pair[1] is not None}
+    for option, (name, _) in given.items():
+        if name not in bank.get_params():
+            raise ValueError(f"{option} is not for a {kind}.")
+    return bank.set_params(**dict(given.values()))
 
 
 def _told(kept: Any, start: Path | None) -> str:
@@ -270,7 +236,7 @@ def _grid(words: list[str]) -> dict[str, list[Any]]:
             raise ValueError(f"--tune must be PARAMETER=VALUE,VALUE... Got {word!r} instead.")
         if name in found:
             raise ValueError(f"--tune names {name!r} twice; give all its values at once.")
-        found[name] = [read_value(text) for text in values.split(",")]
+        found[name] = [options.read_value(text) for text in values.split(",")]
     return found
 
 

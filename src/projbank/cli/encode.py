@@ -8,22 +8,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
+from projbank.cli import options
 from projbank.cli.media import code_media
-from projbank.cli.options import (
-    Cluster,
-    Dataset,
-    Force,
-    FromObsm,
-    Jobs,
-    Layer,
-    Normalize,
-    OnError,
-    Quiet,
-    Reading,
-    Unreadable,
-    Verbose,
-    verbosity,
-)
 
 
 def encode(
@@ -39,22 +25,22 @@ def encode(
         Path, Option("--output", "-o", help="File to write: .npy, .parquet, .zarr, or .h5ad with --obsm.")
     ],
     margins: Annotated[bool, Option("--margins", help="Write float32 margins instead of packed bits.")] = False,
-    on_error: Unreadable = OnError.fail,
-    force: Force = False,
-    dataset: Dataset = None,
-    layer: Layer = None,
-    from_obsm: FromObsm = None,
-    normalize: Normalize = None,
+    on_error: options.Unreadable = options.OnError.fail,
+    force: options.Force = False,
+    dataset: options.Dataset = None,
+    layer: options.Layer = None,
+    from_obsm: options.FromObsm = None,
+    normalize: options.Normalize = None,
     obsm: Annotated[
         str | None, Option(help="Write a copy of the AnnData file or store with the codes in obsm, by this name.")
     ] = None,
     id_column: Annotated[
         str | None, Option(help="Column of a parquet file that goes with the codes to a parquet file.")
     ] = None,
-    cluster: Cluster = None,
-    jobs: Jobs = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
+    cluster: options.Cluster = None,
+    jobs: options.Jobs = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = 0,
 ) -> None:
     """Code a file of vectors; the file is read in blocks, so it may be larger than memory.
 
@@ -76,7 +62,7 @@ def encode(
                 raise ValueError("--cluster is for vectors. Got pictures or videos.")
             if margins:
                 raise ValueError("--margins is for vectors. Got pictures or videos.")
-            code_media(model, bank, vectors, output, on_error, force, jobs, verbosity(quiet, verbose))
+            code_media(model, bank, vectors, output, on_error, force, jobs, options.verbosity(quiet, verbose))
             return
         model = model.bank
     elif is_media(vectors):
@@ -86,7 +72,7 @@ def encode(
     if margins and not hasattr(model, "decision_function"):
         raise ValueError(f"{bank}: holds a {type(model).__name__}, which has no margins.")
     _check_style(vectors, output, obsm, id_column)
-    reading = Reading(dataset, layer, from_obsm, normalize)
+    reading = options.Reading(dataset, layer, from_obsm, normalize)
     X = reading.open(vectors)
     reading.check(vectors, X, bank, model)
     real = margins or getattr(model, "distance", "hamming") == "l2"
@@ -97,7 +83,7 @@ def encode(
     if getattr(model, "comparable_", ()):
         note["comparable"] = list(model.comparable_)
     made = Output(output, (X.shape[0], width), dtype, note, (bank, vectors), force, str(reading))
-    model.set_params(n_jobs=jobs, verbose=verbosity(quiet, verbose))
+    model.set_params(n_jobs=jobs, verbose=options.verbosity(quiet, verbose))
     try:
         with ExitStack() as stack:
             if cluster is not None:

@@ -8,19 +8,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from projbank.cli.options import (
-    Dataset,
-    FromObsm,
-    Jobs,
-    Layer,
-    Normalize,
-    Quiet,
-    Reading,
-    Table,
-    To,
-    load_bank,
-    verbosity,
-)
+from projbank.cli import options
 
 Store = StrEnum("Store", ["faiss", "lancedb", "postgres", "sqlite"])
 
@@ -32,17 +20,17 @@ def recode(
         Path | None, Argument(help="File of codes (.npy) or index file, replaced in one step in the end.")
     ] = None,
     store: Annotated[Store | None, Option(help="Or the engine of a store, made by projbank store.")] = None,
-    to: To = "store",
-    table: Table = "codes",
+    to: options.To = "store",
+    table: options.Table = "codes",
     ids: Annotated[
         Path | None, Option(help="Id of each vector (.npy), where ids of the index are not numbers of rows.")
     ] = None,
-    dataset: Dataset = None,
-    layer: Layer = None,
-    from_obsm: FromObsm = None,
-    normalize: Normalize = None,
-    jobs: Jobs = None,
-    quiet: Quiet = False,
+    dataset: options.Dataset = None,
+    layer: options.Layer = None,
+    from_obsm: options.FromObsm = None,
+    normalize: options.Normalize = None,
+    jobs: options.Jobs = None,
+    quiet: options.Quiet = False,
 ) -> None:
     """Code vectors again by a renewed bank, in place of older codes.
 
@@ -55,13 +43,13 @@ def recode(
 
     if (codes is None) == (store is None):
         raise ValueError("projbank recode takes a file of codes, an index, or --store: give one of them.")
-    model = load_bank(bank)
-    reading = Reading(dataset, layer, from_obsm, normalize)
+    model = options.load_bank(bank)
+    reading = options.Reading(dataset, layer, from_obsm, normalize)
     X = reading.open(vectors)
     reading.check(vectors, X, bank, model)
     model.set_params(n_jobs=jobs, verbose=0)
     own = None if ids is None else open_array(ids)
-    place, shown = codes or to, verbosity(quiet, 0)
+    place, shown = codes or to, options.verbosity(quiet, 0)
     try:
         if store is None:
             facts = run(model, X, str(codes), ids=own, verbose=shown)
