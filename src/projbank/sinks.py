@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from projbank.extras import install
+from projbank.extras import import_extra
 from projbank.files import atomic_path, check_output, locked, replace_folder
 from projbank.integrity import add_note, input_file
 from projbank.unfinished import Unfinished, Write
@@ -69,7 +69,10 @@ def parquet_sink(output: Output, ids: Any = None, id_name: str = "id") -> Iterat
     ids : pyarrow.ChunkedArray of as many values as there are codes; their numbers, if None
     id_name : name of their column
     """
-    pa, pq = _imported("pyarrow", "parquet"), _imported("pyarrow.parquet", "parquet")
+    pa, pq = (
+        import_extra("pyarrow", "parquet", "writing this file"),
+        import_extra("pyarrow.parquet", "parquet", "writing this file"),
+    )
     width = output.shape[1]
     is_code = output.dtype == np.uint8
     kind = pa.binary(width) if is_code else pa.list_(pa.float32(), width)
@@ -93,7 +96,7 @@ def parquet_sink(output: Output, ids: Any = None, id_name: str = "id") -> Iterat
 @contextlib.contextmanager
 def zarr_sink(output: Output, source: Path | None = None, obsm: str | None = None) -> Iterator[Write]:
     """Write codes to a zarr array; or to `obsm` of a copy of an AnnData store `source`."""
-    zarr = _imported("zarr", "zarr")
+    zarr = import_extra("zarr", "zarr", "writing this file")
     with _folder(output) as temporary:
         if source is None:
             array = _zarr_array(zarr.create_array, output, store=temporary)
@@ -112,7 +115,7 @@ def zarr_sink(output: Output, source: Path | None = None, obsm: str | None = Non
 @contextlib.contextmanager
 def cells_sink(output: Output, source: Path, obsm: str) -> Iterator[Write]:
     """Write codes to `obsm` of a copy of an AnnData file."""
-    h5py = _imported("h5py", "hdf5")
+    h5py = import_extra("h5py", "hdf5", "writing this file")
     size = input_file(source).stat().st_size + output.dtype.itemsize * output.shape[0] * output.shape[1]
     with _file(output, "HDF5 file", size) as temporary:
         shutil.copyfile(source, temporary)
@@ -193,13 +196,3 @@ def _attributes(output: Output) -> dict[str, str]:
     """What AnnData wants to know of an array, and what made it."""
     note = json.dumps(output.note, sort_keys=True)
     return {"encoding-type": "array", "encoding-version": "0.2.0", "projbank": note}
-
-
-def _imported(module: str, extra: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise ImportError(f"writing this file needs {package}: {install(extra)}.") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 from abc import ABC, abstractmethod
@@ -13,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from projbank.bits import check_codes, clear_padding, code_bytes
-from projbank.extras import install
 from projbank.params import check_choice, check_int
 from projbank.search.ids import are_texts, encode_payload, new_ids, refuse
 from projbank.search.scan import NOTHING, Nearest, NewCodes, sort_pairs
@@ -31,14 +29,6 @@ class IndexKind(NamedTuple):
 
 
 FLAT = IndexKind("flat")
-
-
-def import_extra(module: str, extra: str) -> Any:
-    """Import an engine's module, or name the extra that brings it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(f"This store needs {module}: {install(extra)}.") from error
 
 
 class Wanted(NamedTuple):
@@ -313,13 +303,13 @@ class CodeStore(ABC):
         """Return those of `ids` that are stored."""
         return ids[np.isin(ids, self._stored_ids())]
 
+    @abstractmethod
     def _stored_codes(self) -> NDArray[np.uint8]:
         """Return all codes of a store that is not empty, by ascending numbers."""
-        raise TypeError(f"{type(self).__name__} does not give its codes back.")
 
+    @abstractmethod
     def _stored_ids(self) -> NDArray[np.int64]:
         """Return all ids, in any order."""
-        raise TypeError(f"{type(self).__name__} does not list its ids.")
 
     @abstractmethod
     def _replace(self, codes: NDArray[np.uint8], numbers: NDArray[np.int64]) -> None:

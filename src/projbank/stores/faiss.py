@@ -156,18 +156,11 @@ class FaissStore(CodeStore):
         return faiss.downcast_IndexBinary(self._index.index)
 
     def _stored_ids(self) -> NDArray[np.int64]:
-        import faiss
-
-        if self._kind().name != "ivf":
-            return faiss.vector_to_array(self._index.id_map)
-        lists = self._index.invlists
-        parts = [faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)).copy() for i in range(lists.nlist)]
-        return np.concatenate(parts).astype(np.int64)
+        return np.concatenate([ids for _, ids in codes_in(self._index)])
 
     def _stored_codes(self) -> NDArray[np.uint8]:
-        parts = self._parts(self._stored_ids())
-        order = np.argsort(np.concatenate([part.ids for part in parts]))
-        return np.asarray(np.concatenate([part.codes for part in parts])[order])
+        codes, ids = (np.concatenate(column) for column in zip(*codes_in(self._index), strict=True))
+        return np.asarray(codes[np.argsort(ids)])
 
     def _add_batch(self, batch: NewCodes) -> None:
         self._index.add_with_ids(batch.codes, batch.ids)
@@ -201,21 +194,21 @@ class FaissStore(CodeStore):
         import faiss
 
         index: Any
-        flat, ids = self._inner(), self._stored_ids()
-        codes = faiss.vector_to_array(flat.xb).reshape(-1, flat.code_size)
+        ((codes, ids),), d = codes_in(self._index), self._index.d
         if kind.name == "ivf":
-            index = faiss.IndexBinaryIVF(_owned(faiss.IndexBinaryFlat(flat.d)), flat.d, kind.n_lists)
+            index = faiss.IndexBinaryIVF(_owned(faiss.IndexBinaryFlat(d)), d, kind.n_lists)
             index.cp.min_points_per_centroid = 1  # small stores are allowed: no warning on stderr
             index.train(codes)
         else:
-            index = faiss.IndexBinaryIDMap(_owned(faiss.IndexBinaryHNSW(flat.d, LINKS)))
+            index = faiss.IndexBinaryIDMap(_owned(faiss.IndexBinaryHNSW(d, LINKS)))
         index.own_fields = True
         index.add_with_ids(codes, ids)
         self._index, self._changed = index, True
 
     def _fetch(self, points: NDArray[np.uint8], wanted: Wanted) -> Nearest:
         if wanted.allow is not None:
-            return nearest(self._parts(wanted.allow), points, wanted.k, 1)
+            rows = ((codes, ids, np.flatnonzero(np.isin(ids, wanted.allow))) for codes, ids in codes_in(self._index))
+            return nearest([Part(*one) for one in rows if len(one[2])], points, wanted.k, 1)
         if wanted.kind.name == "ivf":
             self._index.nprobe = wanted.effort
         elif wanted.kind.name == "hnsw":
@@ -223,30 +216,28 @@ class FaissStore(CodeStore):
         distances, ids = self._index.search(points, wanted.k)
         return np.where(ids < 0, NOTHING, distances).astype(np.int32), ids
 
-    def _parts(self, allow: NDArray[np.int64]) -> list[Part]:
-        """Codes where FAISS keeps them, with the rows of those allowed."""
-        import faiss
 
-        if self._kind().name == "ivf":
-            lists, width = self._index.invlists, self._index.code_size
-            stored = [
-                (
-                    faiss.rev_swig_ptr(lists.get_codes(i), size * width),
-                    faiss.rev_swig_ptr(lists.get_ids(i), size).copy(),
-                )
-                for i in range(lists.nlist)
-                if (size := lists.list_size(i))
-            ]
-        else:
-            inner = self._inner()
-            flat: Any = faiss.downcast_IndexBinary(inner.storage) if self._kind().name == "hnsw" else inner
-            width = flat.code_size
-            stored = [(faiss.rev_swig_ptr(flat.xb.data(), flat.ntotal * width), self._stored_ids())]
-        parts = [
-            Part(codes.reshape(-1, width), ids.astype(np.int64), np.flatnonzero(np.isin(ids, allow)))
-            for codes, ids in stored
-        ]
-        return [part for part in parts if part.n_rows]
+def codes_in(index: Any) -> list[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
+    """Codes of a binary index where FAISS keeps them, with their ids."""
+    import faiss
+
+    kind, size = type(index).__name__, index.code_size
+    if kind.startswith("IndexBinaryIDMap"):
+        ((codes, _),) = codes_in(faiss.downcast_IndexBinary(index.index))
+        return [(codes, faiss.vector_to_array(index.id_map))]
+    if kind == "IndexBinaryHNSW":
+        return codes_in(faiss.downcast_IndexBinary(index.storage))
+    if kind == "IndexBinaryFlat":
+        codes = faiss.rev_swig_ptr(index.xb.data(), index.ntotal * size) if index.ntotal else np.empty(0, np.uint8)
+        return [(codes.reshape(-1, size), np.arange(index.ntotal))]
+    if kind != "IndexBinaryIVF":
+        raise ValueError(f"codes of {kind} can't be read; known are flat, IVF and HNSW.")
+    lists, found = index.invlists, []
+    for i in range(lists.nlist):
+        if n := lists.list_size(i):
+            codes = faiss.rev_swig_ptr(lists.get_codes(i), n * size).reshape(n, size)
+            found.append((codes, faiss.rev_swig_ptr(lists.get_ids(i), n).astype(np.int64)))
+    return found or [(np.empty((0, size), np.uint8), np.empty(0, np.int64))]
 
 
 def _owned(index: Any) -> Any:

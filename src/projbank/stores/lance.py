@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.bits import code_bytes
+from projbank.extras import import_extra
 from projbank.search.scan import Nearest, NewCodes
-from projbank.stores.base import FLAT, CodeStore, IndexKind, Row, Wanted, collect, import_extra
+from projbank.stores.base import FLAT, CodeStore, IndexKind, Row, Wanted, collect
 
 BITS_KEY = b"projbank.n_bits"
 

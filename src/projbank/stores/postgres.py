@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projbank.bits import code_bytes, unpack
+from projbank.extras import import_extra
 from projbank.params import reject
 from projbank.search.scan import Nearest, NewCodes
-from projbank.stores.base import FLAT, IndexKind, Row, Wanted, collect, import_extra
+from projbank.stores.base import FLAT, IndexKind, Row, Wanted, collect
 from projbank.stores.sql import SqlStore
 
 if TYPE_CHECKING:

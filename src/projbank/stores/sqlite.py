@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from projbank.extras import import_extra
 from projbank.search.scan import Nearest, NewCodes
-from projbank.stores.base import FLAT, IndexKind, Wanted, collect, import_extra
+from projbank.stores.base import FLAT, IndexKind, Wanted, collect
 from projbank.stores.sql import SqlStore
 
 MAX_NAME = 200

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from projbank.extras import install
+from projbank.extras import import_extra
 from projbank.files import atomic_path
 from projbank.upkeep.result import Check
 
@@ -16,16 +16,10 @@ _SIZE = (11, 3.6)
 
 def save_picture(found: Check, path: str | os.PathLike[str]) -> None:
     """Draw recall by the number of bits, distances by floats and by codes, and how often each bit is 1."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(f"A picture needs matplotlib: {install('report')}.") from error
     kind = Path(path).suffix.lstrip(".").lower()
     if kind not in ("png", "svg", "pdf"):
         raise ValueError(f"path of the picture must end in .png, .svg or .pdf. Got {os.fspath(path)!r}.")
-    figure = Figure(figsize=_SIZE, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = import_extra("matplotlib.figure", "report", "a picture").Figure(figsize=_SIZE, layout="constrained")
     by_bits, by_distance, by_share = figure.subplots(1, 3)
     k = min(found.recall)
     measured = {**found.fewer_bits, found.bits.n_bits: found.recall[k].value}

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from projbank.bits import check_codes
 from projbank.kinds import kind_of
 from projbank.rows.files import first_bytes
+from projbank.stores.faiss import codes_in
 
 _FAISS = b"IB"
 """How files of FAISS's binary indexes begin."""
@@ -61,24 +62,6 @@ def _of_faiss(path: Path) -> StoredCodes:
     finally:
         if limited:
             faiss.set_deserialization_vector_byte_limit(before)
-    return StoredCodes(*faiss_codes(index), None, None)
-
-
-def faiss_codes(index: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64] | None]:
-    """Codes of a binary index of FAISS and their ids; None where these are 0, 1, 2 ..."""
-    import faiss
-
-    kind = type(index).__name__
-    if kind.startswith("IndexBinaryIDMap"):
-        codes, _ = faiss_codes(faiss.downcast_IndexBinary(index.index))
-        return codes, faiss.vector_to_array(index.id_map)
-    if kind == "IndexBinaryHNSW":
-        return faiss_codes(faiss.downcast_IndexBinary(index.storage))
-    if kind == "IndexBinaryFlat":
-        return faiss.vector_to_array(index.xb).reshape(-1, index.code_size), None
-    if kind == "IndexBinaryIVF":
-        lists, size = index.invlists, index.code_size
-        ids = [faiss.rev_swig_ptr(lists.get_ids(i), lists.list_size(i)).copy() for i in range(lists.nlist)]
-        parts = [faiss.rev_swig_ptr(lists.get_codes(i), lists.list_size(i) * size).copy() for i in range(lists.nlist)]
-        return np.concatenate(parts).reshape(-1, size), np.concatenate(ids).astype(np.int64)
-    raise ValueError(f"codes of {kind} can't be read; known are flat, IVF and HNSW.")
+    codes, ids = (np.concatenate(column) for column in zip(*codes_in(index), strict=True))
+    has_ids = type(index).__name__.startswith(("IndexBinaryIDMap", "IndexBinaryIVF"))
+    return StoredCodes(codes, ids if has_ids else None, None, None)
