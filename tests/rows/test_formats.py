@@ -1,6 +1,7 @@
 """Every kind of storage gives the rows that the array gives, whole, by blocks and by ids; one table of them all."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,6 +55,22 @@ def backed(X, folder):
     return ad.read_h5ad(folder / "x.h5ad", backed="r")
 
 
+def stored(X, folder):
+    ad.AnnData(sp.csr_matrix(X)).write_h5ad(folder / "x.h5ad")
+    return pytest.importorskip("h5py").File(folder / "x.h5ad")
+
+
+def zarr_group(X, folder):
+    ad.AnnData(sp.csr_matrix(X)).write_zarr(folder / "x.zarr")
+    return zarr.open_group(folder / "x.zarr", mode="r")
+
+
+def objects(X):
+    out = np.empty(len(X), object)
+    out[:] = list(X)
+    return out
+
+
 def as_torch(name):
     def make(X, folder):
         torch = pytest.importorskip("torch")
@@ -73,6 +90,12 @@ KINDS = {
     "AnnData, backed": backed,
     "AnnData, sparse and backed": lambda X, folder: backed(sp.csr_matrix(X), folder),
     "sparse matrix on disk": lambda X, folder: backed(sp.csr_matrix(X), folder).X,
+    "AnnData file opened by h5py": stored,
+    "sparse matrix opened by h5py": lambda X, folder: stored(X, folder)["X"],
+    "AnnData store opened by zarr": zarr_group,
+    "sparse matrix opened by zarr": lambda X, folder: zarr_group(X, folder)["X"],
+    "array of arrays": lambda X, folder: objects(X),
+    "bfloat16 of ml_dtypes": lambda X, folder: X.astype(pytest.importorskip("ml_dtypes").bfloat16),
     "AnnData, view": lambda X, folder: ad.AnnData(np.vstack([X, X]))[:N],
     "AnnData of Dask": lambda X, folder: ad.AnnData(da.from_array(X, chunks=(37, D))),
     "Arrow table": lambda X, folder: table(X),
@@ -176,6 +199,13 @@ def test_blocks_may_be_asked_for_in_any_order(X, tmp_path):
         (lambda X: pd.Series([[1.0, 2.0], None]), r"must hold vectors of 2 numbers.*Got None at row 1"),
         (lambda X: pd.DataFrame({"a": list(X), "b": list(X)}), "must have one column of vectors; give one: a, b"),
         (lambda X: ad.AnnData(obsm={"X_pca": X}), r"AnnData without X.*obsm\[...\] \(it has X_pca\)"),
+        (lambda X: pd.DataFrame({"name": ["a"], "x": [1.0]}), "columns that all are numbers. Got text in 'name'"),
+        (lambda X: "x.npy", r"Got a path: open it.*open_vectors\('x.npy'\)"),
+        (lambda X: Path("x.npy"), "Got a path: open it"),
+        (lambda X: {"a": X, "b": X}, "Got a dict; give one of its values: a, b"),
+        (lambda X: iter(X), "must be vectors that can be read more than once"),
+        (lambda X: [[1.0, 2.0], [3.0]], "must hold vectors of 2 numbers, as the first. Got 1 at row 1"),
+        (lambda X: np.zeros(3, [("a", "f4"), ("b", "f4")]), "Got an array of records; give one of its fields: a, b"),
         (lambda X: zarr.zeros((0, 5)), r"at least 2 row\(s\)"),
     ],
 )

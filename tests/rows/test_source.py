@@ -1,3 +1,4 @@
+import zipfile
 from itertools import pairwise, product
 
 import h5py
@@ -163,7 +164,14 @@ def test_files_that_are_not_vectors(tmp_path):
     }.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "folder").mkdir()
+    with zipfile.ZipFile(tmp_path / "tensor.pt", "w") as archive:  # as torch.save does
+        archive.writestr("tensor/data.pkl", b"\x80\x02")
+    with h5py.File(tmp_path / "10x.h5", "w") as file:
+        for name in ("data", "indices", "indptr", "shape"):
+            file[f"matrix/{name}"] = np.zeros(2)
     cases = {
+        tmp_path / "tensor.pt": (ValueError, "holds objects of PyTorch, which are not read"),
+        tmp_path / "10x.h5": (ValueError, "'matrix' holds the parts of a sparse matrix, but not its format"),
         tmp_path / "folder": (IsADirectoryError, "is a directory"),
         tmp_path / "missing.npy": (FileNotFoundError, "no such file"),
         tmp_path / "empty": (ValueError, "the file is empty"),

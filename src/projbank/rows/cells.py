@@ -150,6 +150,16 @@ def open_matrix(root: Any, path: Path, name: str, open_array: Callable[[str], An
     raise ValueError(f"{path}: {name} is no matrix of numbers, but {item.attrs.get('encoding-type', 'a group')}.")
 
 
+def group_rows(group: Any, what: str) -> RowSource:
+    """Rows of an open group: those of a sparse matrix, or X of AnnData; another is refused."""
+    if sparse_kind(group):
+        return CompressedRows(group)
+    if is_cells(group) and "X" in group:
+        return as_rows(group["X"])
+    names = [name for name in group if hasattr(group[name], "shape") or sparse_kind(group[name])]
+    raise TypeError(f"X must be an array. Got {what}; give one of its arrays: {', '.join(names) or 'it has none'}.")
+
+
 def check_growth(path: Path, name: str, size: int, stored: int) -> None:
     """Raise where an array would grow beyond all measure: its shape lies, or it is next to nothing but one number."""
     if size > LARGE and size > MOST_PACKED * stored:

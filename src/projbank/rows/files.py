@@ -59,7 +59,7 @@ def holds_vectors(path: Path) -> bool:
         files = _files(path)
         others = (one for one in path.iterdir() if one not in files and one.suffix.lower() not in _BESIDE)
         return is_zarr(path) or (bool(files) and not any(others))
-    return path.is_file() and path.suffix.lower() == ".zip" and _has_arrays(path)
+    return path.is_file() and path.suffix.lower() == ".zip" and _has_names(path, ".npy")
 
 
 def open_array(path: str | os.PathLike[str]) -> NDArray[Any]:
@@ -85,6 +85,8 @@ def _open_any(path: Path, dataset: str | None, place: Place) -> Any:
         return open_hdf5(path, dataset, place, lambda names, shapes: _choose(path, dataset, names, shapes))
     place.refuse(path)
     if head.startswith(b"PK\x03\x04"):
+        if _has_names(path, "/data.pkl"):
+            raise ValueError(f"{path}: holds objects of PyTorch, which are not read; write the tensor by numpy.save.")
         return open_npz(path, lambda names, shapes: _member(path, dataset, names, shapes))
     if head.startswith(b"\x93NUMPY"):
         return open_array(path)
@@ -117,10 +119,11 @@ def _files(folder: Path) -> list[Path]:
     )
 
 
-def _has_arrays(path: Path) -> bool:
+def _has_names(path: Path, end: str) -> bool:
+    """Whether a zip has files whose names end so."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return any(name.endswith(".npy") for name in archive.namelist())
+            return any(name.endswith(end) for name in archive.namelist())
     except (zipfile.BadZipFile, OSError):
         return False
 
@@ -136,6 +139,12 @@ def _choose(path: Path, dataset: str | None, names: list[str], shapes: dict[str,
             raise ValueError(f"{path}: has no array {dataset!r}; it has {', '.join(names) or 'none'}.")
         return dataset
     matrices = [name for name in names if len(shapes[name]) == 2]
+    sparse = [name.removesuffix("/indptr") for name in names if name.endswith("/indptr")]
+    if sparse and not matrices:
+        raise ValueError(
+            f"{path}: {sparse[0]!r} holds the parts of a sparse matrix, but not its format; a file of 10x Genomics "
+            "becomes an AnnData file by scanpy.read_10x_h5(...).write_h5ad(...)."
+        )
     if len(matrices) != 1:
         raise ValueError(
             f"{path}: name the array of vectors (--dataset): it has {', '.join(matrices) or 'no 2-D array'}."

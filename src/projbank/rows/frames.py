@@ -13,7 +13,7 @@ class ArrayColumnRows(RowSource):
     """Rows of a column whose every value is an array or a list of numbers, all of the same length."""
 
     def __init__(self, column: Any, name: str) -> None:
-        self._values = column.to_numpy()
+        self._values = np.asarray(column, object)
         self._name = name
         self.shape = len(self._values), np.size(self._values[0]) if len(self._values) else 0
 
@@ -40,6 +40,11 @@ def pandas_rows(X: Any) -> RowSource | None:
     columns = [X] if X.ndim == 1 else [X.iloc[:, i] for i in range(X.shape[1]) if _may_hold_vectors(X.dtypes.iloc[i])]
     vectors = [column for column in columns if len(column) and _is_vector(column.iloc[0])]
     if not vectors:
+        texts = [str(column.name) for column in columns if len(column) and isinstance(column.iloc[0], str)]
+        if texts:
+            raise ValueError(
+                f"X must have a column of vectors, or columns that all are numbers. Got text in {texts[0]!r}."
+            )
         return None
     if len(vectors) > 1:
         raise ValueError(f"X must have one column of vectors; give one: {', '.join(str(one.name) for one in vectors)}.")

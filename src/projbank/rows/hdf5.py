@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from projbank.extras import install
 from projbank.integrity import told
-from projbank.rows.cells import LARGEST_CHUNK, Place, check_growth, is_cells, open_cells, open_matrix, sparse_kind
+from projbank.rows.cells import (
+    LARGEST_CHUNK,
+    Place,
+    check_growth,
+    group_rows,
+    is_cells,
+    open_cells,
+    open_matrix,
+    sparse_kind,
+)
 from projbank.rows.chunked import ChunkedRows, check_shape, chunk_edges
 from projbank.rows.source import ALL, BLOCK_BYTES, Floats, RowSource, as_floats
 from projbank.threads import split_rows
@@ -47,6 +56,11 @@ class Hdf5Rows(ChunkedRows):
         for start, stop in split_rows(len(ids), 8):
             with np.errstate(over="ignore"), told(self._name, "HDF5 file"):
                 out[start:stop] = self._dataset[ids[start:stop]]
+
+
+def hdf5_rows(X: Any) -> RowSource:
+    """Rows of an open data set, sparse matrix or AnnData file."""
+    return Hdf5Rows(X) if hasattr(X, "chunks") else group_rows(X, "an HDF5 group")
 
 
 def open_hdf5(

@@ -30,9 +30,11 @@ _LARGE = 1 << 20
 """Numbers from which a copy is worth starting threads for."""
 _READERS = {
     "anndata": "cells:anndata_rows",
+    "builtins": "plain:plain_rows",
     "dask": "dask:dask_rows",
-    "h5py": "hdf5:Hdf5Rows",
+    "h5py": "hdf5:hdf5_rows",
     "pandas": "frames:pandas_rows",
+    "pathlib": "plain:plain_rows",
     "polars": "frames:polars_rows",
     "pyarrow": "arrow:arrow_rows",
     "torch": "torch:torch_rows",
@@ -237,7 +239,9 @@ def foreign_rows(X: Any) -> RowSource | None:
     if isinstance(X, RowSource):
         return X
     package = type(X).__module__.partition(".")[0]
-    if package not in _READERS or isinstance(X, np.ndarray) or sp.issparse(X):  # anndata has subclasses of both
+    if isinstance(X, np.ndarray) and X.dtype.kind in "OV":
+        package = "builtins"
+    elif package not in _READERS or isinstance(X, np.ndarray) or sp.issparse(X):  # anndata has subclasses of both
         return None
     module, name = _READERS[package].split(":")
     return getattr(importlib.import_module(f"projbank.rows.{module}"), name)(X)

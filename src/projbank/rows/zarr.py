@@ -11,7 +11,16 @@ from typing import Any
 from projbank.extras import install
 from projbank.integrity import DamageError, told
 from projbank.rows.archives import LARGE
-from projbank.rows.cells import LARGEST_CHUNK, Place, check_growth, is_cells, open_cells, open_matrix, sparse_kind
+from projbank.rows.cells import (
+    LARGEST_CHUNK,
+    Place,
+    check_growth,
+    group_rows,
+    is_cells,
+    open_cells,
+    open_matrix,
+    sparse_kind,
+)
 from projbank.rows.chunked import ChunkedRows, check_shape, chunk_edges
 from projbank.rows.source import ALL, Floats, RowSource, as_floats
 
@@ -62,11 +71,8 @@ class BloscArray:
 
 
 def zarr_rows(X: Any) -> RowSource:
-    """Rows of a zarr array; a group is refused."""
-    if not hasattr(X, "chunks"):
-        names = ", ".join(name for name, _ in X.arrays()) if hasattr(X, "arrays") else "unknown content"
-        raise TypeError(f"X must be an array. Got a zarr group; give one of its arrays: {names or 'it has none'}.")
-    return ZarrRows(X)
+    """Rows of an open array, sparse matrix or AnnData store."""
+    return ZarrRows(X) if hasattr(X, "chunks") else group_rows(X, "a zarr group")
 
 
 def is_zarr(path: Path) -> bool:
