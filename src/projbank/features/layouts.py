@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from projbank.features.readers import Item, Source, find_files, image_folder
+from projbank.features.readers import Item, Source, class_folders, find_files
 from projbank.params import check_int
 
 
@@ -19,7 +19,7 @@ def flickr_groups(root: Path) -> Source:
     A photo that was posted to several groups is taken once, in the first group by name, so that no copy of a query
     can be in the gallery.
     """
-    source = image_folder(root)
+    source = class_folders(root, "image")
     seen: set[str] = set()
     items = []
     for item in source.items:
@@ -38,7 +38,9 @@ def ucf101(root: Path, fold: int = 1) -> Source:
     Videos may lie in the root itself or in a subfolder such as `UCF-101`.
     """
     check_int("ucf101", "fold", fold, 1, 3)
-    lists = _one_folder(root, "ucfTrainTestlist")
+    lists = root / "ucfTrainTestlist"
+    if not lists.is_dir():
+        raise FileNotFoundError(f"{root}: there is no folder ucfTrainTestlist.")
     numbers = {name: int(number) for number, name in _split_lines(lists / "classInd.txt")}
     items = []
     for split in ("train", "test"):
@@ -79,12 +81,6 @@ def ilsvrc2010(root: Path) -> Source:
     if not items:
         raise ValueError(f"{root}: has no images in train/, val/ or test/.")
     return Source(root, "image", tuple(items))
-
-
-def _one_folder(root: Path, name: str) -> Path:
-    if not (root / name).is_dir():
-        raise FileNotFoundError(f"{root}: there is no folder {name}.")
-    return root / name
 
 
 def _split_lines(path: Path) -> list[list[str]]:

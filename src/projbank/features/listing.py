@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from projbank.features.readers import SUFFIXES, Item, Source, check_name, labelled_zip, media_files, walk
+from projbank.features.readers import Item, Source, check_name, check_place, labelled_zip, media_files, media_of, walk
 from projbank.rows.files import holds_vectors
 
 
@@ -44,25 +44,16 @@ class Listing(Source):
 def open_listing(path: str | Path, media: str | None = None) -> Listing:
     """Open a folder or zip; without `media` it must hold images or videos only, and decides."""
     path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file or folder.")
+    check_place(path)
     if path.is_file():
         source = labelled_zip(path)
         if media not in (None, source.media):
             raise ValueError(f"{path}: holds {source.media}s. Expected {media}s.")
         return Listing(path, source.media, source.items)
-    if not path.is_dir():
-        raise ValueError(f"{path}: neither a folder nor a zip file, but a pipe, socket or device.")
-    counts = dict.fromkeys(SUFFIXES, 0)
-    for found in walk(path):
-        for kind, endings in SUFFIXES.items():
-            counts[kind] += found.file.lower().endswith(endings)
-    if media is None and all(counts.values()):
-        raise ValueError(f"{path}: holds {counts['image']} images and {counts['video']} videos; name what you want.")
-    media = media or max(counts, key=lambda kind: counts[kind])
-    if not counts[media]:
-        raise ValueError(f"{path}: is a directory without {media}s.")
-    return Listing(path, media, ())
+    listing = Listing(path, media or media_of(path, (found.file for found in walk(path))), ())
+    if next(iter(listing), None) is None:
+        raise ValueError(f"{path}: is a directory without {listing.media}s.")
+    return listing
 
 
 def is_media(path: Path) -> bool:

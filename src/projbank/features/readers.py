@@ -14,7 +14,7 @@ import tempfile
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -154,9 +154,11 @@ class Source:
                 yield member
 
 
-def image_folder(root: Path) -> Source:
-    """Images in a folder, a class per subfolder; images that lie in the folder itself have no label."""
-    return _class_folders(root, "image")
+def class_folders(root: Path, media: str) -> Source:
+    """A folder with a subfolder for each class; files that lie in the folder itself have no label."""
+    files = find_files(root, media)
+    classes = [name.split("/")[0] if "/" in name else "" for name in files]
+    return Source(root, media, tuple(_numbered(files, classes)))
 
 
 def labelled_zip(path: Path) -> Source:
@@ -178,7 +180,7 @@ def labelled_zip(path: Path) -> Source:
     for name in infos:
         check_name(path, name)
     if table is None:
-        media = _media_of(path, list(infos))
+        media = media_of(path, list(infos))
         files = sorted(name for name in infos if _is(media, name))
         return Source(path, media, tuple(_numbered(files, [PurePosixPath(name).parent.name for name in files])))
     try:
@@ -187,7 +189,7 @@ def labelled_zip(path: Path) -> Source:
         raise ValueError(f"{path}: labels.csv is damaged ({error}).") from error
     if any(not row.get("file") for row in rows):
         raise ValueError(f"{path}: labels.csv needs a column 'file' with a name in every row.")
-    return Source(path, _media_of(path, [row["file"] for row in rows]), _table_items(path, rows, set(infos)))
+    return Source(path, media_of(path, [row["file"] for row in rows]), _table_items(path, rows, set(infos)))
 
 
 def open_source(path: str | Path, layout: str = "auto", fold: int | None = None) -> Source:
@@ -202,10 +204,7 @@ def open_source(path: str | Path, layout: str = "auto", fold: int | None = None)
     from projbank.features import layouts
 
     path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file or folder.")
-    if not (path.is_dir() or path.is_file()):
-        raise ValueError(f"{path}: neither a folder nor a zip file, but a pipe, socket or device.")
+    check_place(path)
     check_choice("open_source", "layout", layout, ("auto", *LAYOUTS))
     if layout == "auto":
         layout = _guess(path)
@@ -216,8 +215,16 @@ def open_source(path: str | Path, layout: str = "auto", fold: int | None = None)
     if fold is not None:
         raise ValueError(f"The 'fold' parameter is for UCF101 only; {path} has the layout {layout!r}.")
     if layout in ("images", "videos"):
-        return _class_folders(path, layout.removesuffix("s"))
+        return class_folders(path, layout.removesuffix("s"))
     return {"zip": labelled_zip, "ilsvrc2010": layouts.ilsvrc2010, "flickr": layouts.flickr_groups}[layout](path)
+
+
+def check_place(path: Path) -> None:
+    """Raise for what can't be a data set."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file or folder.")
+    if not (path.is_dir() or path.is_file()):
+        raise ValueError(f"{path}: neither a folder nor a zip file, but a pipe, socket or device.")
 
 
 def find_files(root: Path, media: str, below: Path | None = None) -> list[str]:
@@ -288,7 +295,7 @@ def _guess(path: Path) -> str:
         return "ucf101"
     if any(path.glob("**/ILSVRC2010_*_ground_truth.txt")):
         return "ilsvrc2010"
-    return _media_of(path, [found.file for found in walk(path)]) + "s"
+    return media_of(path, (found.file for found in walk(path))) + "s"
 
 
 @functools.lru_cache(maxsize=1)
@@ -310,15 +317,17 @@ def _is(media: str, name: str) -> bool:
     return name.lower().endswith(SUFFIXES[media])
 
 
-def _media_of(root: Path, names: Sequence[str]) -> str:
+def media_of(root: Path, names: Iterable[str]) -> str:
     """Tell images from videos by the names' endings."""
-    images = sum(_is("image", name) for name in names)
-    videos = sum(_is("video", name) for name in names)
-    if images and videos:
-        raise ValueError(f"{root}: holds {images} images and {videos} videos; name the layout.")
-    if not images and not videos:
+    counts = dict.fromkeys(SUFFIXES, 0)
+    for name in names:
+        for media in SUFFIXES:
+            counts[media] += _is(media, name)
+    if all(counts.values()):
+        raise ValueError(f"{root}: holds {counts['image']} images and {counts['video']} videos; give one kind, or name the layout.")
+    if not any(counts.values()):
         raise ValueError(f"{root}: no images or videos (known endings: {' '.join(IMAGE_SUFFIXES + VIDEO_SUFFIXES)}).")
-    return "image" if images else "video"
+    return max(counts, key=lambda media: counts[media])
 
 
 def check_text(root: Path, name: str) -> None:
@@ -333,12 +342,6 @@ def check_name(root: Path, name: str) -> None:
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or name[1:3] in (":/", ":\\"):
         raise ValueError(f"{root}: the name {name!r} leads out of the data set.")
-
-
-def _class_folders(root: Path, media: str) -> Source:
-    files = find_files(root, media)
-    classes = [name.split("/")[0] if "/" in name else "" for name in files]
-    return Source(root, media, tuple(_numbered(files, classes)))
 
 
 def _numbered(files: Sequence[str], classes: Sequence[str]) -> Iterator[Item]:

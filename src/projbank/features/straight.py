@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,7 @@ def code_files(
             unfinished.start(job)
         holds, rest = compared(_stamps(listing))
         with RowFile(folder, (coder.n_bits_ + 7) // 8, "|u1", "codes.npy", holds=holds) as codes:
-            summary = _Coding(listing, coder, codes, on_error, n_jobs, verbose).run(rest)
+            summary = _code_rest(listing, coder, codes, rest, on_error, n_jobs, verbose)
             codes.finish()
             with open(folder / "files.txt", "w", encoding="utf-8") as file:
                 file.writelines(line["stamp"][0] + "\n" for line in codes.lines() if line["ok"])
@@ -133,45 +133,36 @@ def code_files(
     return summary
 
 
-@dataclass(frozen=True)
-class _Coding:
-    listing: Listing
-    coder: MediaCoder
-    codes: RowFile
-    on_error: str
-    n_jobs: int | None
-    verbose: int
-
-    def run(self, rest: Iterator[list[Any]]) -> Summary:
-        total, n_done = self.listing.count(), self.codes.n_done
-        if n_done:
-            say(f"resuming: {n_done} of {total} files are done", self.verbose)
-        waiting: list[list[Any]] = []
-        state = State(self.listing, self.coder)
-        with (
-            Processes(state, _n_processes(self.n_jobs, total - n_done)) as processes,
-            progress("coding", total, self.verbose, done=n_done) as advance,
-        ):
-            for result in processes.run(code, self._calls(rest, waiting)):
-                stamp = waiting.pop(0)
-                if result.array is None:
-                    _refuse(result.reason, self.on_error)
-                elif result.reason:
-                    text = f"{stamp[0]}: {result.reason}, its code is that of a zero vector"
-                    print(f"warning: {text}", file=sys.stderr)
-                self.codes.append(result.array, result.reason, stamp=stamp)
-                advance(1)
-        told = [line["ok"] for line in self.codes.lines() if "reason" in line]
-        empty, skipped = told.count(True), told.count(False)
-        if not self.codes.n_rows:
-            raise MediaError(f"{self.listing.root}: none of its {total} files could be decoded.")
-        return Summary(self.codes.n_rows, self.coder.n_bits_, n_done, skipped, empty)
-
-    def _calls(self, stamps: Iterable[list[Any]], waiting: list[list[Any]]) -> Iterator[tuple[Item]]:
-        """The files to be coded; the stamps of those under way wait in a list."""
-        for stamp in stamps:
-            waiting.append(stamp)
-            yield (Item(stamp[0]),)
+def _code_rest(
+    listing: Listing,
+    coder: MediaCoder,
+    codes: RowFile,
+    rest: Iterator[list[Any]],
+    on_error: str,
+    n_jobs: int | None,
+    verbose: int,
+) -> Summary:
+    """Code the files of these stamps."""
+    total, n_done = listing.count(), codes.n_done
+    if n_done:
+        say(f"resuming: {n_done} of {total} files are done", verbose)
+    with (
+        Processes(State(listing, coder), _n_processes(n_jobs, total - n_done)) as processes,
+        progress("coding", total, verbose, done=n_done) as advance,
+    ):
+        for result in processes.run(code, ((Item(stamp[0]), stamp) for stamp in rest)):
+            if result.array is None:
+                _refuse(result.reason, on_error)
+            elif result.reason:
+                text = f"{result.stamp[0]}: {result.reason}, its code is that of a zero vector"
+                print(f"warning: {text}", file=sys.stderr)
+            codes.append(result.array, result.reason, stamp=result.stamp)
+            advance(1)
+    told = [line["ok"] for line in codes.lines() if "reason" in line]
+    empty, skipped = told.count(True), told.count(False)
+    if not codes.n_rows:
+        raise MediaError(f"{listing.root}: none of its {total} files could be decoded.")
+    return Summary(codes.n_rows, coder.n_bits_, n_done, skipped, empty)
 
 
 def _stamps(listing: Listing) -> Iterator[list[Any]]:

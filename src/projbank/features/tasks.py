@@ -36,8 +36,8 @@ class Result(NamedTuple):
 
     array: NDArray[Any] | None
     reason: str = ""
-    stamp: dict[str, int] | None = None
-    """Size, time of change and checksum of the file, as far as it has them."""
+    stamp: Any = None
+    """Size and time of change of the file, by which it is known again, where the task gets or takes them."""
 
 
 def descriptors(state: State, item: Item, most: int, seed: list[int]) -> Result:
@@ -55,10 +55,10 @@ def vector(state: State, item: Item) -> Result:
     return result if result.array is None or result.array.any() else result._replace(reason=NO_DESCRIPTORS)
 
 
-def code(state: State, item: Item) -> Result:
-    """Code of a file."""
+def code(state: State, item: Item, stamp: list[Any]) -> Result:
+    """Code of a file, with the stamp that it was found with."""
     coder: MediaCoder = state.tool
-    result = vector(state._replace(tool=coder.describer), item)
+    result = vector(state._replace(tool=coder.describer), item)._replace(stamp=stamp)
     return result if result.array is None else result._replace(array=coder.code(result.array))
 
 
