@@ -18,8 +18,9 @@ def slow_descriptor(grey, x, y, bin_size):
     """One descriptor by the definition: every pixel votes for orientations and bins with linear weights."""
     height, width = grey.shape
     histogram = np.zeros((4, 4, 8))
-    for py in range(1, height - 1):
-        for px in range(1, width - 1):
+    reach = math.ceil(2.5 * bin_size)  # no bin sees a pixel that is farther away
+    for py in range(max(1, int(y) - reach), min(height - 1, int(y) + reach + 2)):
+        for px in range(max(1, int(x) - reach), min(width - 1, int(x) + reach + 2)):
             dx = float(grey[py, px + 1]) - float(grey[py, px - 1])
             dy = float(grey[py - 1, px]) - float(grey[py + 1, px])
             magnitude, angle = math.hypot(dx, dy), math.atan2(dy, dx) % (2 * math.pi) * 4 / math.pi

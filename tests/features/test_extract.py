@@ -14,7 +14,7 @@ from projbank.features.extractor import FeatureExtractor, build_extractor
 from projbank.features.media import MediaError
 from projbank.features.readers import open_source
 from projbank.features.rowfile import HEADER_BYTES, RowFile
-from projbank.features.tasks import State, descriptors
+from projbank.features.tasks import State, descriptors, process_count
 from projbank.features.workers import Processes
 from projbank.models.file import ModelFileError, load
 from tests.features.media_files import picture, picture_folder, write_video, zip_of
@@ -59,7 +59,10 @@ def test_other_outputs_carry_their_name():
     assert outputs.codebook.name == "queries.codebook.safetensors"
 
 
-def test_worker_processes_give_the_same_bits(source, tmp_path):
+def test_worker_processes_give_the_same_bits(tmp_path):
+    picture_folder(tmp_path / "data", 4)
+    source = open_source(tmp_path / "data")
+    assert process_count(2, len(source.items)) == 2
     extract(source, small(), tmp_path / "one.npy", n_jobs=1)
     extract(source, small(), tmp_path / "two.npy", n_jobs=2)
     assert (tmp_path / "one.npy").read_bytes() == (tmp_path / "two.npy").read_bytes()

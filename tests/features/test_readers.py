@@ -208,7 +208,7 @@ def test_what_can_not_be_opened_is_said(tmp_path):
 def test_a_folder_of_both_must_be_named(tmp_path):
     write_picture(tmp_path / "a" / "a.png", 0)
     write_video(tmp_path / "a" / "a.avi", 0, n_frames=2)
-    with pytest.raises(ValueError, match="holds 1 images and 1 videos; give one kind"):
+    with pytest.raises(ValueError, match="holds 1 images and 1 videos; name the layout"):
         open_source(tmp_path)
     assert open_source(tmp_path, "videos").media == "video"
 

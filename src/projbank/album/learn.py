@@ -19,9 +19,8 @@ from projbank.features.coder import Describer, MediaCoder
 from projbank.features.extractor import FeatureExtractor, photo_extractor
 from projbank.features.net import NAME, ConvMaps
 from projbank.features.readers import Item
-from projbank.features.tasks import State, descriptors
+from projbank.features.tasks import State, descriptors, process_count
 from projbank.features.workers import Processes
-from projbank.threads import thread_count
 
 MOST = 2000
 """Photos that are learnt from."""
@@ -62,7 +61,7 @@ def learn(root: Path, paths: list[str], describer: str, n_bits: int, n_jobs: int
     """
     places = np.random.default_rng(SEED).choice(len(paths), min(MOST, len(paths)), replace=False)
     drawn = [paths[place] for place in np.sort(places)]
-    n_processes = min(thread_count(n_jobs), max(1, len(drawn) // 8))
+    n_processes = process_count(n_jobs, len(drawn))
     if describer == "net" or (describer == "auto" and ConvMaps.is_installed()):
         chosen: Describer = ConvMaps()
         name = NAME

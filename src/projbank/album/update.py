@@ -20,14 +20,11 @@ from projbank.album.learn import MOST, NAMES, learn
 from projbank.album.store import OK, AlbumError, Content, File, Model, Store
 from projbank.features.coder import MediaCoder
 from projbank.features.readers import Item
-from projbank.features.tasks import State
+from projbank.features.tasks import State, process_count
 from projbank.features.workers import Processes
 from projbank.models.file import load
 from projbank.progress import progress
-from projbank.threads import thread_count
 
-FEW = 12
-"""So many photos are described at once by this process; more are worth the start of others."""
 AT_ONCE = 64
 """Photos of one transaction."""
 THUMBNAILS = "thumbnails"
@@ -212,10 +209,10 @@ class Updater:
         """Describe and code files, in order."""
         if not files:
             return
-        n_jobs = 1 if len(files) <= FEW else min(thread_count(self.n_jobs), len(files))
+        state = State(describe.photos_in(self.root), coder)
         with (
             self._stage("describing", len(files)) as advance,
-            Processes(State(describe.photos_in(self.root), coder), n_jobs) as processes,
+            Processes(state, process_count(self.n_jobs, len(files))) as processes,
         ):
             for file, result in zip(files, processes.run(describe.code, ((file.path,) for file in files)), strict=True):
                 yield file, result

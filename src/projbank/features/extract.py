@@ -19,14 +19,13 @@ from projbank.features.media import MAX_PIXELS, MediaError
 from projbank.features.outputs import Outputs
 from projbank.features.readers import Source
 from projbank.features.rowfile import RowFile
-from projbank.features.tasks import State, encode, sample_descriptors
+from projbank.features.tasks import State, encode, process_count, sample_descriptors
 from projbank.features.update import Plan, Previous, header, is_same
 from projbank.features.workers import Processes
 from projbank.integrity import add_note
 from projbank.models.file import load
 from projbank.params import check_choice, check_int
 from projbank.progress import progress, say
-from projbank.threads import thread_count
 from projbank.unfinished import Unfinished
 
 __all__ = ["SAMPLE_IMAGES", "Outputs", "Summary", "extract"]
@@ -118,7 +117,7 @@ def extract(
                 "repeat that one, or discard it with restart (--restart)."
             )
         state = State(replace(source, items=()), extractor, max_pixels)
-        with Processes(state, min(thread_count(n_jobs), max(1, len(plan.todo)))) as processes:
+        with Processes(state, process_count(n_jobs, len(plan.todo), source.media)) as processes:
             run = _Run(source, outputs, unfinished, plan, previous, processes, on_error, verbose)
             return run.finish(extractor, sample_images, changes)
 

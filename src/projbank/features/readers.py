@@ -324,7 +324,9 @@ def media_of(root: Path, names: Iterable[str]) -> str:
         for media in SUFFIXES:
             counts[media] += _is(media, name)
     if all(counts.values()):
-        raise ValueError(f"{root}: holds {counts['image']} images and {counts['video']} videos; give one kind, or name the layout.")
+        raise ValueError(
+            f"{root}: holds {counts['image']} images and {counts['video']} videos; name the layout, or keep one kind."
+        )
     if not any(counts.values()):
         raise ValueError(f"{root}: no images or videos (known endings: {' '.join(IMAGE_SUFFIXES + VIDEO_SUFFIXES)}).")
     return max(counts, key=lambda media: counts[media])

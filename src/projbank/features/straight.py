@@ -19,12 +19,11 @@ from projbank.features.listing import Listing
 from projbank.features.media import MediaError
 from projbank.features.readers import Item
 from projbank.features.rowfile import RowFile
-from projbank.features.tasks import State, code, sample_descriptors, vector
+from projbank.features.tasks import State, code, process_count, sample_descriptors, vector
 from projbank.features.workers import Processes
 from projbank.integrity import add_note
 from projbank.params import check_choice
 from projbank.progress import progress, say
-from projbank.threads import thread_count
 from projbank.unfinished import Unfinished
 
 
@@ -53,7 +52,7 @@ def learn_describer(
         return describer
     describer.check()
     encoder, state = describer.unfitted_encoder(), State(listing, describer)
-    with Processes(state, _n_processes(n_jobs, len(drawn))) as processes:
+    with Processes(state, process_count(n_jobs, len(drawn), listing.media)) as processes:
         sampled = sample_descriptors(processes, enumerate(drawn), encoder, on_error, verbose)
     return clone(describer).fit_descriptors(sampled)
 
@@ -71,7 +70,7 @@ def vectors_of(
     rows = np.empty((len(drawn), describer.n_dims_), dtype=np.float32)
     n_rows = 0
     with (
-        Processes(State(listing, describer), _n_processes(n_jobs, len(drawn))) as processes,
+        Processes(State(listing, describer), process_count(n_jobs, len(drawn), listing.media)) as processes,
         progress("describing", len(drawn), verbose) as advance,
     ):
         for result in processes.run(vector, ((item,) for item in drawn)):
@@ -147,7 +146,7 @@ def _code_rest(
     if n_done:
         say(f"resuming: {n_done} of {total} files are done", verbose)
     with (
-        Processes(State(listing, coder), _n_processes(n_jobs, total - n_done)) as processes,
+        Processes(State(listing, coder), process_count(n_jobs, total - n_done, listing.media)) as processes,
         progress("coding", total, verbose, done=n_done) as advance,
     ):
         for result in processes.run(code, ((Item(stamp[0]), stamp) for stamp in rest)):
@@ -195,7 +194,3 @@ def _refuse(reason: str, on_error: str) -> None:
     if on_error == "fail":
         raise MediaError(reason)
     print(f"skipped {reason}", file=sys.stderr)
-
-
-def _n_processes(n_jobs: int | None, n_files: int) -> int:
-    return min(thread_count(n_jobs), max(1, n_files // 8))

@@ -19,8 +19,11 @@ from projbank.features.readers import Item, Source
 from projbank.features.workers import Processes
 from projbank.models.file import load
 from projbank.progress import progress, say
+from projbank.threads import thread_count
 
 NO_DESCRIPTORS = "no descriptors"
+PER_PROCESS = {"image": 8, "video": 1}
+"""Files that are worth the start of another process, which takes more than a second."""
 
 
 class State(NamedTuple):
@@ -38,6 +41,11 @@ class Result(NamedTuple):
     reason: str = ""
     stamp: Any = None
     """Size and time of change of the file, by which it is known again, where the task gets or takes them."""
+
+
+def process_count(n_jobs: int | None, n_files: int, media: str = "image") -> int:
+    """Number of processes that describe so many files; one for each core if `n_jobs` is None."""
+    return min(thread_count(n_jobs), max(1, n_files // PER_PROCESS[media]))
 
 
 def descriptors(state: State, item: Item, most: int, seed: list[int]) -> Result:
