@@ -12,8 +12,8 @@ import pytest
 
 import projbank
 from projbank.album import Album, AlbumError, learn
+from projbank.album.album import similarities
 from projbank.album.duplicates import find_duplicates
-from projbank.album.search import similarities
 from projbank.album.store import Store
 from projbank.extras import install
 from tests.album.photos import folder_of, scene, write, write_scene

@@ -19,8 +19,8 @@ from projbank.features.coder import MediaCoder
 from projbank.features.extract import Outputs, extract
 from projbank.features.extractor import build_extractor
 from projbank.features.media import MediaError, read_photo
+from projbank.features.outputs import Previous
 from projbank.features.readers import open_source
-from projbank.features.update import Previous
 from projbank.integrity import add_note, open_npy, read_note
 from projbank.rows.files import open_vectors
 from projbank.stores import FaissStore

@@ -16,11 +16,10 @@ from sklearn.base import clone
 
 from projbank.features.extractor import FeatureExtractor
 from projbank.features.media import MAX_PIXELS, MediaError
-from projbank.features.outputs import Outputs
+from projbank.features.outputs import Outputs, Plan, Previous, header, is_same
 from projbank.features.readers import Source
 from projbank.features.rowfile import RowFile
 from projbank.features.tasks import State, encode, process_count, sample_descriptors
-from projbank.features.update import Plan, Previous, header, is_same
 from projbank.features.workers import Processes
 from projbank.integrity import add_note
 from projbank.models.file import load
