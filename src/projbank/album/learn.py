@@ -63,7 +63,9 @@ def learn(root: Path, paths: list[str], describer: str, n_bits: int, n_jobs: int
     drawn = [paths[place] for place in np.sort(places)]
     n_processes = process_count(n_jobs, len(drawn))
     if describer == "net" or (describer == "auto" and ConvMaps.is_installed()):
-        chosen: Describer = ConvMaps()
+        net = ConvMaps()
+        net.check()
+        chosen: Describer = net
         name = NAME
     else:
         extractor = _learn_codebook(root, drawn, n_processes, stage)

@@ -12,7 +12,7 @@ import pickle
 import struct
 from collections import OrderedDict
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,25 +45,24 @@ class WeightFileError(ValueError):
     """A file is not one of tensors in PyTorch's old format, is damaged, or holds anything but numbers."""
 
 
-def _refuse_state(self: object, state: object) -> None:
-    raise pickle.UnpicklingError("it sets what tensors do not have")
+class _Storage(NamedTuple):
+    """The numbers of a tensor or of several; they follow the pickle."""
+
+    dtype: np.dtype[Any]
+    size: int
+    key: str
 
 
-class _Storage:
-    """The numbers of a tensor or of several, filled in when the whole pickle has been read."""
+class _Tensor(NamedTuple):
+    """A view of a storage. Of tuples a pickle can't set any part later."""
 
-    def __init__(self, dtype: str, size: int) -> None:
-        self.dtype = np.dtype(dtype)
-        self.size = size
-        self.numbers: NDArray[Any] | None = None
+    storage: _Storage
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
 
-    __setstate__ = _refuse_state
-
-
-class _Tensor:
-    """A view of a storage that may not be filled yet."""
-
-    def __init__(self, storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> None:
+    @classmethod
+    def checked(cls, storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> _Tensor:
         if not isinstance(storage, _Storage) or not isinstance(shape, tuple) or not isinstance(strides, tuple):
             raise pickle.UnpicklingError("a tensor without storage or shape")
         numbers = (offset, *shape, *strides)
@@ -74,17 +73,12 @@ class _Tensor:
         last = offset + sum((side - 1) * stride for side, stride in zip(shape, strides, strict=True))
         if 0 not in shape and last >= storage.size:
             raise pickle.UnpicklingError("a tensor that reaches beyond its numbers")
-        self._parts = storage, offset, shape, strides
+        return cls(storage, offset, shape, strides)
 
-    __setstate__ = _refuse_state
-
-    def array(self) -> NDArray[Any]:
-        storage, offset, shape, strides = self._parts
-        if storage.numbers is None:
-            raise pickle.UnpicklingError("a tensor without numbers")
-        steps = tuple(stride * storage.dtype.itemsize for stride in strides)
-        view = np.lib.stride_tricks.as_strided(storage.numbers[offset:], shape, steps, writeable=False)
-        return np.ascontiguousarray(view)
+    def array(self, numbers: dict[str, NDArray[Any]]) -> NDArray[Any]:
+        steps = tuple(stride * self.storage.dtype.itemsize for stride in self.strides)
+        start = numbers[self.storage.key][self.offset :]
+        return np.ascontiguousarray(np.lib.stride_tricks.as_strided(start, self.shape, steps, writeable=False))
 
 
 class _Unpickler(pickle.Unpickler):
@@ -97,7 +91,7 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return _Tensor
+            return _Tensor.checked
         if (module, name) == ("collections", "OrderedDict"):
             return OrderedDict
         if module == "torch" and name in _STORAGES:
@@ -112,7 +106,7 @@ class _Unpickler(pickle.Unpickler):
             self._left -= size
             if self._left < 0:
                 raise pickle.UnpicklingError(f"it asks for more than {MAX_NUMBERS} numbers")
-            self.storages[str(key)] = _Storage(_STORAGES[dtype], size)
+            self.storages[str(key)] = _Storage(np.dtype(_STORAGES[dtype]), size, str(key))
         return self.storages[str(key)]
 
 
@@ -131,10 +125,12 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
             _plain(file), _plain(file)  # version of the format; sizes of types
             reader = _Unpickler(file)
             tensors = reader.load()
-            _fill(file, reader.storages, _plain(file))
+            numbers = _read_numbers(file, reader.storages, _plain(file))
             if not isinstance(tensors, dict):
                 raise pickle.UnpicklingError("it holds no table of tensors")
-            found = {str(name): tensor.array() for name, tensor in tensors.items() if isinstance(tensor, _Tensor)}
+            found = {
+                str(name): tensor.array(numbers) for name, tensor in tensors.items() if isinstance(tensor, _Tensor)
+            }
             if len(found) < len(tensors):
                 raise pickle.UnpicklingError("it holds more than tensors")
         except Exception as error:  # damaged pickles raise whatever they like
@@ -147,21 +143,18 @@ def _plain(file: IO[bytes]) -> Any:
     return _Unpickler(file).load()
 
 
-def _fill(file: IO[bytes], storages: dict[str, _Storage], order: Any) -> None:
-    """Read the numbers of each storage; they follow the pickles in the order of `order`."""
+def _read_numbers(file: IO[bytes], storages: dict[str, _Storage], order: Any) -> dict[str, NDArray[Any]]:
+    """Numbers of each storage by its key; they follow the pickles in the order of `order`."""
     if not isinstance(order, list) or sorted(order) != sorted(storages):
         raise pickle.UnpicklingError("its list of storages is another")
+    numbers = {}
     for key in order:
-        storage = storages[key]
-        head = file.read(8)
-        data = file.read(storage.size * storage.dtype.itemsize)
-        if (
-            len(head) < 8
-            or struct.unpack("<q", head)[0] != storage.size
-            or len(data) < storage.size * storage.dtype.itemsize
-        ):
+        dtype, size, _ = storages[key]
+        head, data = file.read(8), file.read(size * dtype.itemsize)
+        if head != struct.pack("<q", size) or len(data) < size * dtype.itemsize:
             raise pickle.UnpicklingError("it is cut short")
-        storage.numbers = np.frombuffer(data, dtype=storage.dtype)
+        numbers[key] = np.frombuffer(data, dtype=dtype)
+    return numbers
 
 
 def build_graph(weights: dict[str, NDArray[Any]]) -> bytes:
