@@ -46,7 +46,7 @@ def test_weighted_scan_equals_the_sum_of_weights(width, query_bits):
     bits = np.unpackbits(codes, axis=1, bitorder="little")[:, :n_bits].astype(int)
     differ = bits[None] != (integers > 0)[:, None]
     expected = (differ * np.abs(integers.astype(int))[:, None]).sum(axis=2)
-    weighted = weigh(integers, query_bits)
+    weighted = weigh(integers, np.ones(len(integers), np.float32), query_bits)
     distances, ids = nearest_weighted([Part(codes, np.arange(21))], weighted, 21, 1)
     best, best_ids = slow_nearest(expected, np.arange(21), 21)
     np.testing.assert_array_equal(distances, best)
@@ -60,7 +60,7 @@ def test_weighted_scan_equals_the_sum_of_weights(width, query_bits):
 def test_extreme_weights_do_not_overflow():
     n_bits = 1 << 20
     codes = np.zeros((1, n_bits // 8), dtype=np.uint8)
-    weighted = weigh(np.full((1, n_bits), 127, dtype=np.int8), 8)
+    weighted = weigh(np.full((1, n_bits), 127, dtype=np.int8), np.ones(1, np.float32), 8)
     distances, _ = nearest_weighted([Part(codes, np.arange(1))], weighted, 1, 1)
     assert distances[0, 0] == 127 * n_bits
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -199,33 +200,29 @@ class HammingIndex:
         most = NOTHING if max_distance is None else check_int(owner, "max_distance", max_distance, 0)
         n_threads = thread_count(n_jobs)
         points = self._check_queries(queries)
-        parts, coarse = self._gallery.parts(allow), self._recall is not None and allow is None
         if max_distance is not None and points.dtype != np.uint8 and rerank is None:
             raise ValueError("max_distance is a Hamming distance: queries must be packed codes, or give rerank.")
+        stage = partial(self._one_stage, self._gallery.parts(allow), query_bits, most, n_threads, allow is None)
         if rerank is None:
             if shortlist is not None or query_vectors is not None:
                 raise ValueError("shortlist and query_vectors are for two-stage search: give rerank, too.")
-            values, found = self._one_stage(parts, points, k, query_bits, most, n_threads, coarse)
+            values, found = stage(points, k)
             return values, self._gallery.labels(found)
         size = check_int(owner, "shortlist", 10 * max(k, 1) if shortlist is None else shortlist, max(k, 1))
         size = min(size, len(self))
+        from projbank.search.rerank import by_margins, by_vectors
+
         if isinstance(rerank, str):
             check_choice(owner, "rerank", rerank, ("asymmetric",))
             if points.dtype == np.uint8:
                 raise TypeError('queries must be margins (floats) for rerank="asymmetric". Got packed codes (uint8).')
-            _, found = self._one_stage(parts, pack(points > 0), size, query_bits, most, n_threads, coarse)
-            from projbank.search.rerank import by_margins
-
+            _, found = stage(pack(points > 0), size)
             rows = self._gallery.rows_of(found.reshape(-1)).reshape(found.shape)
-            values, found = by_margins(
-                [block.part for block in self._gallery.blocks], rows, found, points, k, query_bits, n_threads
-            )
+            parts = [block.part for block in self._gallery.blocks]
+            values, found = by_margins(parts, rows, found, points, k, query_bits, n_threads)
         else:
-            from projbank.search.rerank import by_vectors
-
             check_choice(owner, "metric", metric, ("l2", "cosine"))
-            _, found = self._one_stage(parts, points, size, query_bits, most, n_threads, coarse)
-            values, found = by_vectors(found, rerank, query_vectors, metric, k, n_threads)
+            values, found = by_vectors(stage(points, size)[1], rerank, query_vectors, metric, k, n_threads)
         return values, self._gallery.labels(found)
 
     def range_search(
@@ -305,25 +302,25 @@ class HammingIndex:
     def _one_stage(
         self,
         parts: list[Part],
-        points: NDArray[Any],
-        k: int,
         query_bits: int,
         most: int,
         n_threads: int,
-        coarse: bool,
+        everything: bool,
+        points: NDArray[Any],
+        k: int,
     ) -> tuple[NDArray, NDArray[np.int64]]:
-        if points.dtype == np.uint8 and coarse and k and len(points):
+        """Distances or scores, and numbers; lists serve searches in everything."""
+        if points.dtype != np.uint8:
+            from projbank.search.margins import quantise, weigh
+
+            weighted = weigh(*quantise(points, query_bits), query_bits)
+            distances, ids = nearest_weighted(parts, weighted, k, n_threads)
+            return weighted.scores(distances, ids), ids
+        if self._recall is not None and everything and k and len(points):
             from projbank.search.coarse import nearest_coarse
 
             return nearest_coarse(self._gallery.live_blocks(), points, k, n_threads, most)
-        if points.dtype == np.uint8:
-            return nearest(parts, points, k, n_threads, most)
-        from projbank.search.margins import quantise, weigh
-
-        integers, scale = quantise(points, query_bits)
-        weighted = weigh(integers, query_bits)
-        distances, ids = nearest_weighted(parts, weighted, k, n_threads)
-        return weighted.scores(distances, scale, ids), ids
+        return nearest(parts, points, k, n_threads, most)
 
     def _organise(self, *, always: bool = False) -> None:
         """Put all codes in lists, where a recall is asked for and many stand in none."""

@@ -15,30 +15,24 @@ CLIPS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 ROWS_PER_BLOCK = 16
 
 
-class QuantisedQueries(NamedTuple):
-    """Queries as integers: margin p of query i is about ``scale[i] * integers[i, p]``."""
-
-    integers: NDArray[np.int8]
-    scale: NDArray[np.float32]
-
-
 class WeightedQueries(NamedTuple):
-    """The same integers as packed bits: their signs, and one plane per bit of their magnitudes."""
+    """Queries as integers in packed bits: their signs, and one plane per bit of their magnitudes.
+
+    Margin p of query i is about ``scale[i]`` times its integer; `total` are the sums of the magnitudes.
+    """
 
     signs: NDArray[np.uint8]
     planes: NDArray[np.uint8]
     total: NDArray[np.int64]
+    scale: NDArray[np.float32]
 
-    def scores(
-        self, distances: NDArray[np.int32], scale: NDArray[np.float32], ids: NDArray[np.int64]
-    ) -> NDArray[np.float32]:
+    def scores(self, distances: NDArray[np.int32], ids: NDArray[np.int64]) -> NDArray[np.float32]:
         """Asymmetric scores from weighted distances: what agrees minus what differs, (n, k); -inf for ids of -1."""
-        scores = ((self.total[:, None] - 2 * distances.astype(np.int64)) * scale[:, None]).astype(np.float32)
-        scores[ids < 0] = -np.inf
-        return scores
+        agreement = self.total[:, None] - 2 * distances.astype(np.int64)
+        return np.where(ids < 0, np.float32(-np.inf), (agreement * self.scale[:, None]).astype(np.float32))
 
 
-def quantise(margins: NDArray[Any], query_bits: int) -> QuantisedQueries:
+def quantise(margins: NDArray[Any], query_bits: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """Round each query to integers of `query_bits` bits, -m .. m with m = 2 ** (query_bits - 1) - 1, ties to even.
 
     Parameters
@@ -48,10 +42,10 @@ def quantise(margins: NDArray[Any], query_bits: int) -> QuantisedQueries:
 
     Returns
     -------
-    QuantisedQueries
-        `integers` int8 (n_queries, n_bits) and `scale` float32 (n_queries,). The scale of a query is the one of eight
-        (its largest magnitude times 1.0, 0.9 ... 0.3, over m) with the least squared rounding error; larger margins
-        are clipped.
+    integers : int8 (n_queries, n_bits)
+    scale : float32 (n_queries,)
+        The one of eight (the query's largest magnitude times 1.0, 0.9 ... 0.3, over m) with the least squared rounding
+        error; larger margins are clipped.
     """
     top = 2 ** (query_bits - 1) - 1
     integers = np.zeros(margins.shape, dtype=np.int8)
@@ -62,7 +56,7 @@ def quantise(margins: NDArray[Any], query_bits: int) -> QuantisedQueries:
         scale[start:stop] = _best_scale(magnitudes, top)
         rounded = _round(magnitudes, scale[start:stop], top)
         integers[start:stop] = np.where(block > 0, rounded, -rounded)
-    return QuantisedQueries(integers, scale)
+    return integers, scale
 
 
 def _best_scale(magnitudes: NDArray[np.float32], top: int) -> NDArray[np.float32]:
@@ -82,8 +76,8 @@ def _round(magnitudes: NDArray[np.float32], scale: NDArray[np.float32], top: int
     return np.minimum(np.rint(magnitudes / scale[:, None]), np.float32(top))
 
 
-def weigh(integers: NDArray[np.int8], query_bits: int) -> WeightedQueries:
-    """Signs (n, n_bytes), planes (n, query_bits - 1, n_bytes) and sums of the magnitudes (n,) of integer queries."""
+def weigh(integers: NDArray[np.int8], scale: NDArray[np.float32], query_bits: int) -> WeightedQueries:
+    """Signs (n, n_bytes), planes (n, query_bits - 1, n_bytes) and sums (n,) of integer queries."""
     magnitudes = np.abs(integers)
     planes = np.stack([pack(magnitudes >> plane & 1) for plane in range(query_bits - 1)], axis=1)
-    return WeightedQueries(pack(integers > 0), planes, magnitudes.sum(axis=1, dtype=np.int64))
+    return WeightedQueries(pack(integers > 0), planes, magnitudes.sum(axis=1, dtype=np.int64), scale)

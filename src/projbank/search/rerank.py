@@ -32,10 +32,9 @@ def by_margins(
 
     Rows are counted through all parts. Candidates of id -1 are places left empty: they come last, with score -inf.
     """
-    integers, scale = quantise(margins, query_bits)
-    weighted = weigh(integers, query_bits)
+    weighted = weigh(*quantise(margins, query_bits), query_bits)
     distances, found = sort_pairs(weighted_distances(parts, rows, weighted, n_threads), ids, k)
-    return weighted.scores(distances, scale, found), found
+    return weighted.scores(distances, found), found
 
 
 def by_vectors(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import textwrap
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from projbank.extras import import_extra
+from projbank.files import atomic_path
 from projbank.upkeep.bits import BitFigures
 from projbank.upkeep.drift import Drift
 from projbank.upkeep.truth import Estimate
@@ -20,6 +24,8 @@ GOOD = 0.9
 LEAST_SAVING = 10
 """Re-ranking is advised where it leaves so much of the work: vectors for each one that is compared by its floats."""
 _WIDTH = 80
+_SIZE = (11, 3.6)
+"""Inches of the picture."""
 
 
 class Pairs(NamedTuple):
@@ -154,9 +160,32 @@ class Check:
 
     def save_picture(self, path: str | os.PathLike[str]) -> None:
         """Draw recall by bits, distances by floats and codes, and the balance of the bits (PNG, SVG or PDF)."""
-        from projbank.upkeep.picture import save_picture
-
-        save_picture(self, path)
+        kind = Path(path).suffix.lstrip(".").lower()
+        if kind not in ("png", "svg", "pdf"):
+            raise ValueError(f"path of the picture must end in .png, .svg or .pdf. Got {os.fspath(path)!r}.")
+        figure = import_extra("matplotlib.figure", "report", "a picture").Figure(figsize=_SIZE, layout="constrained")
+        by_bits, by_distance, by_share = figure.subplots(1, 3)
+        k = min(self.recall)
+        measured = {**self.fewer_bits, self.bits.n_bits: self.recall[k].value}
+        by_bits.plot(list(measured), list(measured.values()), "o-", color="C0", label="measured")
+        if self.more_bits:
+            ahead = {self.bits.n_bits: self.recall[k].value, **self.more_bits}
+            by_bits.plot(list(ahead), list(ahead.values()), "o--", color="C0", mfc="none", label="estimated")
+        if self.asymmetric is not None:
+            by_bits.plot(self.bits.n_bits, self.asymmetric[k].value, "s", color="C1", label="asymmetric search")
+        by_bits.set(xscale="log", ylim=(0, 1), xlabel="bits", ylabel=f"recall@{k} of the floats' nearest")
+        by_bits.set_xticks(list({**measured, **self.more_bits}), [f"{n:,}" for n in {**measured, **self.more_bits}])
+        by_bits.minorticks_off()
+        by_bits.legend(loc="lower right")
+        by_distance.hexbin(self.pairs.floats, self.pairs.codes, gridsize=40, mincnt=1, bins="log", cmap="Blues")
+        correlation = self.rank_correlation.value
+        by_distance.set(
+            xlabel="distance of the floats", ylabel="bits that differ", title=f"rank correlation {correlation:.2f}"
+        )
+        by_share.hist(self.ones, bins=np.linspace(0, 1, 41), color="C0")
+        by_share.set(xlabel="share of codes in which a bit is 1", ylabel="bits", title=f"{self.bits.dead:,} dead bits")
+        with atomic_path(path, kind="picture" if kind == "png" else None) as temporary:
+            figure.savefig(temporary, format=kind, dpi=150)
 
     @property
     def _first(self) -> Estimate:
@@ -176,8 +205,6 @@ def _interval(one: Estimate) -> str:
 
 
 def _wrapped(text: str) -> str:
-    import textwrap
-
     return textwrap.fill(text, _WIDTH, subsequent_indent="  ")
 
 
