@@ -88,7 +88,8 @@ class Unfinished:
         discarded.
         """
         path, journal, job = self.folder / name, self.folder / "rows.txt", f"{job} {shape} {np.dtype(dtype)}"
-        n_done = int(text) if self.is_of(job) and journal.exists() and (text := journal.read_text()).isdigit() else 0
+        text = journal.read_text() if self.is_of(job) and journal.exists() and path.exists() else ""
+        n_done = int(text) if text.isdigit() else 0
         if not n_done:
             self.start(job)
             try:

@@ -77,7 +77,7 @@ def test_what_was_killed_goes_on(folder, coded, projbank):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("change", ["vectors", "bank", "journal"])
+@pytest.mark.parametrize("change", ["vectors", "bank", "journal", "moved"])
 def test_what_has_changed_starts_anew(change, folder, coded, projbank):
     die_at_row(STOP, words_of(folder))
     X = np.load(folder / "x.npy")
@@ -85,6 +85,8 @@ def test_what_has_changed_starts_anew(change, folder, coded, projbank):
         np.save(folder / "x.npy", -X)
     elif change == "bank":
         ProjectionBank(24, solver="random", random_state=1).fit(X).save(folder / "bank")
+    elif change == "moved":  # killed when the codes had left the folder
+        (folder / "codes.npy.partial" / "codes.npy").unlink()
     else:
         (folder / "codes.npy.partial" / "rows.txt").write_text("what was noted")
     code, _, error = projbank(*words_of(folder))
