@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from projbank.threads import available_cores, run_all, split_rows, thread_count
+from projbank.threads import available_cores, run_all, run_ordered, split_rows, thread_count
 
 
 def test_thread_count():
@@ -43,6 +43,19 @@ def test_an_error_stops_the_rest(n_threads):
 def test_work_is_spread_over_threads():
     meeting = threading.Barrier(2, timeout=30)
     assert len(list(run_all(lambda _: meeting.wait(), [(0,), (1,)], 2))) == 2
+
+
+def test_results_come_in_the_order_of_the_calls():
+    late = threading.Event()
+
+    def work(i):
+        if i == 0:
+            assert late.wait(30)
+        late.set()
+        return i
+
+    assert run_ordered(work, [(i,) for i in range(9)], 2) == list(range(9))
+    assert run_ordered(lambda i: -i, [(1,), (2,)], 1) == [-1, -2]
 
 
 def test_of_several_errors_the_earliest_call_s_is_raised():

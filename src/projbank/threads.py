@@ -90,6 +90,12 @@ def run_each(function: Callable[..., object], calls: Sequence[tuple[Any, ...]], 
         pass
 
 
+def run_ordered(function: Callable[..., T], calls: Sequence[tuple[Any, ...]], n_threads: int) -> list[T]:
+    """Return ``function(*call)`` of each call in the order of the calls, whichever finished first; see `run_all`."""
+    found = dict(run_all(lambda place, call: (place, function(*call)), list(enumerate(calls)), n_threads))
+    return [found[place] for place in range(len(calls))]
+
+
 def _earliest(
     place: int,
     error: BaseException,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from projbank.features.encoder import nearest
 from projbank.kernels import features as kernels
-from projbank.threads import blas_threads, run_each, split_rows
+from projbank.threads import blas_threads, run_ordered, split_rows
 
 BLOCK_ROWS = 512
 """Rows whose posteriors are held at a time: they stay in the second-level cache."""
@@ -67,20 +67,15 @@ class DiagonalMixture:
         k = self.means.shape[1]
         rows = split_rows(len(X), BLOCK_ROWS)
         n_threads = max(1, min(n_threads, len(rows)))
-        parts: list[Iterable[_Block]] = [
-            self._blocks(X, rows[i * len(rows) // n_threads : (i + 1) * len(rows) // n_threads])
-            for i in range(n_threads)
-        ]
-
-        def work(i: int) -> None:
-            parts[i] = list(parts[i])
-
-        if n_threads > 1:  # one thread adds each block as soon as it is there
-            run_each(work, [(i,) for i in range(n_threads)], n_threads)
+        cuts = [i * len(rows) // n_threads for i in range(n_threads + 1)]
+        blocks: Iterable[_Block] = self._blocks(X, rows)  # one thread adds each block as soon as it is there
+        if n_threads > 1:
+            shares = [(rows[start:stop],) for start, stop in itertools.pairwise(cuts)]
+            blocks = itertools.chain(*run_ordered(lambda share: list(self._blocks(X, share)), shares, n_threads))
         mass = np.zeros(len(self.means), dtype=np.float32)
         sums = np.zeros((len(self.means), 2 * k), dtype=np.float32)
         log_likelihood = 0.0
-        for block_mass, block_sums, block_likelihood in itertools.chain.from_iterable(parts):
+        for block_mass, block_sums, block_likelihood in blocks:
             mass += block_mass
             sums += block_sums
             log_likelihood += block_likelihood
@@ -177,18 +172,10 @@ def _hard_statistics(X: NDArray[np.float32], centres: NDArray[np.floating]) -> S
 
 
 def _sum_statistics(mixture: DiagonalMixture, X: NDArray[np.float32], n_threads: int) -> Statistics:
-    blocks = split_rows(len(X), TASK_ROWS)
-    parts: list[Any] = [None] * len(blocks)
-
-    def work(i: int) -> None:
-        parts[i] = mixture.statistics(X[slice(*blocks[i])])
-
-    run_each(work, [(i,) for i in range(len(blocks))], n_threads)
-    mass, first, second = (
-        np.asarray(np.sum([getattr(part, name) for part in parts], axis=0, dtype=np.float64))
-        for name in ("mass", "first", "second")
-    )
-    return Statistics(mass, first, second, sum(part.log_likelihood for part in parts))
+    parts = run_ordered(lambda start, stop: mixture.statistics(X[start:stop]), split_rows(len(X), TASK_ROWS), n_threads)
+    *sums, log_likelihoods = zip(*parts, strict=True)
+    mass, first, second = (np.asarray(np.sum(some, axis=0, dtype=np.float64)) for some in sums)
+    return Statistics(mass, first, second, sum(log_likelihoods))
 
 
 def _maximise(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from projbank.threads import run_each, thread_count
+from projbank.threads import run_ordered, thread_count
 
 GREY_WEIGHTS = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 """Shares of red, green and blue in grey, as in OpenCV."""
@@ -74,14 +74,8 @@ class Descriptor(ListEstimator, ABC):
     def transform(self, images: Iterable[Any]) -> list[NDArray[np.float32]]:
         """Describe each image, or each video given as its frames: a list of (n_i, k) float32 arrays, in order."""
         self._check_params()
-        images = list(images)
-        described: list[Any] = [None] * len(images)
-
-        def work(i: int) -> None:
-            described[i] = self.compute(images[i])[1]
-
-        run_each(work, [(i,) for i in range(len(images))], thread_count(self.n_jobs))
-        return described
+        calls = [(image,) for image in images]
+        return run_ordered(lambda image: self.compute(image)[1], calls, thread_count(self.n_jobs))
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

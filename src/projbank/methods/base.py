@@ -150,9 +150,9 @@ def check_indices(name: str, indices: NDArray[np.integer], limit: int) -> None:
         raise ModelFileError(f"{name} has values that are not in [0, {limit})")
 
 
-def check_memory(owner: AnyLength, n_bytes: int, what: str, limit: float) -> None:
-    """Raise MemoryError before anything is allocated where `what` would take more than `limit` GiB."""
-    limit = check_positive(owner, "max_memory", limit)
+def check_memory(owner: Any, n_bytes: int, what: str) -> None:
+    """Raise MemoryError before anything is allocated where `what` would take more than the owner's `max_memory`."""
+    limit = check_positive(owner, "max_memory", owner.max_memory)
     if n_bytes > limit * 2**30:
         raise MemoryError(
             f"{type(owner).__name__} would take {n_bytes / 2**30:.1f} GiB for {what}, "

@@ -15,7 +15,7 @@ from projbank.methods.base import Floats, Iterative, Method, centred_thresholds,
 from projbank.params import checks, positive, whole
 from projbank.progress import progress
 from projbank.rows.source import RowSource
-from projbank.threads import run_all, thread_count
+from projbank.threads import run_ordered, thread_count
 
 _local = threading.local()
 _PRIME_WEIGHTS = {2: 1.0, 3: 1.1, 5: 1.15, 7: 1.35, 11: 1.6}
@@ -225,16 +225,16 @@ class _Frequencies:
         """Sum over samples of F(x) conj(F(b)) / D, b the bits under the given filter."""
         narrow = spectrum.astype(np.complex64)
 
-        def one(start: int, stop: int) -> tuple[int, Complex]:
+        def one(start: int, stop: int) -> Complex:
             transformed = scipy.fft.rfft(self._read(start, stop), axis=1)
             projected = scipy.fft.irfft(transformed * narrow, self._size, axis=1)
             bits = np.zeros((stop - start, self._size), np.float32)
             bits[:, : self._n_bits] = np.where(projected[:, : self._n_bits] > 0, self._height, -self._height)
             product = transformed * scipy.fft.rfft(bits, axis=1).conj()
-            return start, product.sum(axis=0, dtype=np.complex128)
+            return product.sum(axis=0, dtype=np.complex128)
 
-        parts = dict(run_all(one, self._blocks, self._n_threads))
-        return sum((parts[start] for start, _ in self._blocks), np.zeros(len(spectrum), np.complex128)) / self._size
+        parts = run_ordered(one, self._blocks, self._n_threads)
+        return sum(parts, np.zeros(len(spectrum), np.complex128)) / self._size
 
     def objective(self, spectrum: Complex, agreement: Complex, lam: float) -> float:
         """|B - X R'|^2 + lam |R R' - I|^2 by Parseval's identity."""
@@ -245,15 +245,14 @@ class _Frequencies:
     def _measure(self) -> tuple[NDArray[np.float64], float]:
         """Sum over samples of |F(x)|^2 / D, and of |x|^2."""
 
-        def one(start: int, stop: int) -> tuple[int, NDArray[np.float64], float]:
+        def one(start: int, stop: int) -> tuple[NDArray[np.float64], float]:
             rows = self._read(start, stop)
             transformed = scipy.fft.rfft(rows, axis=1)
             power = (transformed.real**2 + transformed.imag**2).sum(axis=0, dtype=np.float64)
-            return start, power, float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
+            return power, float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
 
-        parts = {start: (power, energy) for start, power, energy in run_all(one, self._blocks, self._n_threads)}
-        ordered = [parts[start] for start, _ in self._blocks]
-        return np.sum([power for power, _ in ordered], axis=0) / self._size, sum(energy for _, energy in ordered)
+        powers, energies = zip(*run_ordered(one, self._blocks, self._n_threads), strict=True)
+        return np.sum(powers, axis=0) / self._size, sum(energies)
 
     def _read(self, start: int, stop: int) -> Floats:
         rows = np.subtract(self._rows.block(start, stop), self._offset, dtype=np.float32)

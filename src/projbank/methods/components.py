@@ -132,7 +132,7 @@ class PCA(Method):
     offsets_: Floats = learnt("float32", "d")
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
-        check_memory(self, components_bytes(X.shape, n_bits), f"{n_bits} components", self.max_memory)
+        check_memory(self, components_bytes(X.shape, n_bits), f"{n_bits} components")
         self.directions_ = principal_components(X, means, n_bits, thread_count(self.n_jobs)).directions
         found = self.directions_.shape[1]
         if found < n_bits:
@@ -183,7 +183,7 @@ class SpectralHashing(Method):
     thresholds_: Floats = learnt("float32", "d")
 
     def _train(self, X: RowSource, means: NDArray[np.float64], n_bits: int, rng: np.random.Generator) -> int:
-        check_memory(self, components_bytes(X.shape, n_bits), f"{n_bits} components", self.max_memory)
+        check_memory(self, components_bytes(X.shape, n_bits), f"{n_bits} components")
         directions, coordinates = principal_components(X, means, n_bits, thread_count(self.n_jobs))
         low, high = coordinates.min(axis=0), coordinates.max(axis=0)
         ranges = np.where(high > low, high - low, np.float32(1))

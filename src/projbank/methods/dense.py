@@ -17,7 +17,7 @@ DENSE_ROWS = 256
 
 def gaussian_matrix(owner: Any, n_features: int, n_columns: int, rng: np.random.Generator) -> Floats:
     """Independent standard normal numbers, (D, d) float32; MemoryError where they would take too much memory."""
-    check_memory(owner, matrix_bytes(n_features, n_columns), f"{n_features} x {n_columns} weights", owner.max_memory)
+    check_memory(owner, matrix_bytes(n_features, n_columns), f"{n_features} x {n_columns} weights")
     return rng.standard_normal((n_features, n_columns), dtype=np.float32)
 
 

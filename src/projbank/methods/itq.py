@@ -54,7 +54,7 @@ class ITQ(Iterative, DenseBits):
         k = min(n_bits, *X.shape)
         needed = components_bytes(X.shape, n_bits) + matrix_bytes(n_features, n_bits) + 3 * 8 * k * n_bits
         what = f"{n_bits} components of {n_features} dimensions and their rotation"
-        check_memory(self, needed, what, self.max_memory)
+        check_memory(self, needed, what)
         components = principal_components(X, means, n_bits, thread_count(self.n_jobs))
         with progress("ITQ", self.max_iter, self.verbose) as advance:
             rotation, self.objective_curve_ = learn_rotation(
@@ -108,7 +108,7 @@ class DiscriminantITQ(DenseBits):
         labels = np.full(X.shape[0], -1) if y is None else check_labels(self, y, X.shape[0])
         n_components = max(1, min(self.n_components, X.shape[0] // 2))
         needed = components_bytes(X.shape, n_components) + matrix_bytes(X.shape[1], n_bits)
-        check_memory(self, needed, f"{n_components} components and {n_bits} bits", self.max_memory)
+        check_memory(self, needed, f"{n_components} components and {n_bits} bits")
         directions, values = principal_components(X, means, n_components, thread_count(self.n_jobs))
         turns = discriminants(values[labels != -1], labels[labels != -1])
         if turns.shape[1]:
