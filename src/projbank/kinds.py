@@ -42,6 +42,13 @@ def kind_of(path: Path) -> str:
     return "text" if text else "file of unknown kind"
 
 
+def looks_like(path: Path) -> str:
+    """Return what to add to the news that a file is not what it should be: " (kind of file: vectors)", or nothing."""
+    kind = kind_of(path)
+    known = kind and kind not in ("file of unknown kind", "safetensors file")
+    return f" (kind of file: {kind})" if known else ""
+
+
 def _kind_of_array(head: bytes, tail: bytes) -> str:
     noted = MADE.search(tail)
     if noted:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from projbank.files import reserve
 from projbank.integrity import DamageError, checksum, checksum_blocks, input_file
+from projbank.kinds import looks_like
 
 DTYPES = {
     name: np.dtype(code)
@@ -88,7 +89,7 @@ def read_header(path: str | os.PathLike[str]) -> Header:
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= min(MAX_HEADER, size - 8):
-            raise DamageError(f"{path}: not a safetensors file, or cut short.")
+            raise DamageError(f"{path}: not a safetensors file, or cut short{looks_like(path)}.")
         text = file.read(length)
     header = parse_json(path, text)
     metadata = header.pop("__metadata__", {})

@@ -148,7 +148,7 @@ def test_bad_input_is_one_line_and_exit_code_2(projbank, bank, vectors, tmp_path
     out.write_bytes(b"untouched")
     before = sorted(os.listdir(tmp_path))
     cases = [
-        (["fit", tmp_path / "nan.npy", "-k", 5, "-o", out], "X contains NaN at row 7, column 3"),
+        (["fit", tmp_path / "nan.npy", "-k", 5, "-o", out], "nan.npy contains NaN at row 7, column 3"),
         (
             ["fit", vectors, "--solver", "joint", "-b", 65, "-o", out],
             "'n_bits' parameter of ProjectionBank must be at most",
@@ -157,11 +157,11 @@ def test_bad_input_is_one_line_and_exit_code_2(projbank, bank, vectors, tmp_path
         (["fit", vectors, "-k", 0, "-o", out], "'n_neighbors'"),
         (["fit", tmp_path / "one.npy", "-o", out], "minimum of 2"),
         (["fit", tmp_path / "empty.npy", "-o", out], "the file is empty"),
-        (["fit", tmp_path, "-o", out], "is a directory"),
+        (["fit", tmp_path, "-o", out], "no images or videos"),
         (["fit", tmp_path / "codes.npy", "-o", out], "holds packed codes"),
         (["fit", vectors, "-o", tmp_path], "it is a directory"),
         (["fit", vectors, "-o", tmp_path / "no" / "x"], "there is no folder"),
-        (["encode", bank, tmp_path / "nan.npy", "-o", out], "X contains NaN at row 7, column 3"),
+        (["encode", bank, tmp_path / "nan.npy", "-o", out], "nan.npy contains NaN at row 7, column 3"),
         (["encode", bank, tmp_path / "wide.npy", "-o", out], "vectors have 65 dimensions, but"),
         (["encode", bank, tmp_path / "codes.npy", "-o", out], "holds packed codes"),
         (["encode", tmp_path / "cut.safetensors", vectors, "-o", out], "cut short or damaged"),
@@ -218,3 +218,22 @@ def test_ctrl_c_leaves_no_half_written_file(tmp_path):
     assert process.returncode == 130
     assert error.splitlines() == ["interrupted; b.safetensors was not written"]
     assert os.listdir(tmp_path) == ["v.npy"]
+
+
+def test_errors_name_the_file_and_say_what_it_is(projbank, bank, vectors, tmp_path):
+    X = np.load(vectors)
+    X[7, 5] = np.nan
+    np.save(tmp_path / "nan.npy", X)
+    for words in (("fit", tmp_path / "nan.npy"), ("encode", bank, tmp_path / "nan.npy")):
+        code, _, err = projbank(*words, "-o", tmp_path / "out.safetensors" if words[0] == "fit" else tmp_path / "o.npy")
+        assert code == 2
+        assert f"{tmp_path / 'nan.npy'} contains NaN at row 7, column 5." in err
+    assert projbank("encode", bank, vectors, "-o", tmp_path / "c.npy")[0] == 0
+    assert "(kind of file: vectors)" in projbank("encode", vectors, bank, "-o", tmp_path / "o.npy")[2]
+    assert "(kind of file: codes)" in projbank("search", tmp_path / "c.npy", tmp_path / "c.npy")[2]
+    assert projbank("index", tmp_path / "c.npy", "-o", tmp_path / "i.pbi")[0] == 0
+    assert "vectors need their bank" in projbank("search", tmp_path / "i.pbi", vectors)[2]
+    code, _, err = projbank("fit", vectors, "-o", tmp_path / "m.npy")
+    assert code == 2
+    assert "name it" in err
+    assert not (tmp_path / "m.npy").exists()

@@ -15,7 +15,7 @@ __all__ = ["app", "main"]
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
-_HELP = "Very long vectors to medium-length binary codes: fit a projection bank, encode, look, search."
+_HELP = "Very long vectors to short binary codes: learn a bank, code vectors, search them, check what was lost."
 _START, _PHOTOS, _CODES, _MEASURE = "First steps", "Photos", "Vectors, codes, neighbours", "Measurements"
 _COMMANDS = {
     "demo": ("demo:demo", _START),
@@ -109,6 +109,7 @@ def build(names: Iterable[str] = _COMMANDS) -> typer.Typer:
     app = typer.Typer(
         name="projbank",
         help=_HELP,
+        epilog="Begin with `projbank demo`. `projbank COMMAND -h` explains a command.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

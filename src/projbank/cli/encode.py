@@ -85,7 +85,7 @@ def encode(
     made = Output(output, (X.shape[0], width), dtype, note, (bank, vectors), force, str(reading))
     model.set_params(n_jobs=jobs, verbose=options.verbosity(quiet, verbose))
     try:
-        with ExitStack() as stack:
+        with options.naming(vectors), ExitStack() as stack:
             if cluster is not None:
                 from projbank import cluster as dask
 

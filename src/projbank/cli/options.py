@@ -121,6 +121,17 @@ class Reading(NamedTuple):
         check_made_by(str(path), found, f"the codebook of {bank}", wanted, mend)
 
 
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file where an error is about its values."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("X "):
+            raise
+        raise ValueError(f"{path}{str(error)[1:]}") from error
+
+
 def verbosity(quiet: bool, verbose: int) -> int:
     """Progress bars on a terminal, nothing in a pipe, unless the user says otherwise."""
     return 0 if quiet else verbose or int(sys.stderr.isatty())

@@ -41,8 +41,9 @@ ten nearest, which tell most about where codes should agree.
 """
 _NEAREST = 10
 """Neighbours whose recall is told."""
-_USUAL, _MOST_LEFT = 17, 6
-"""Iterations after which learning has often ended; how many are likely left where it has not by then."""
+_USUAL, _SETTLED, _LATER = 17, 9, 5
+"""For the time left: after how many iterations learning has often ended, after how many since dimensions have last
+moved, and how many are likely left where it has not ended by then."""
 
 Floats = NDArray[np.float32]
 
@@ -159,8 +160,8 @@ def descend(
                 advance(1)
             else:
                 verdict = referee.judge()
-                started = t + 1 if mover is None else t + 1 - mover.last
-                advance(1, left=min(max_iter - t - 1, referee.likely_left(started, len(rates))))
+                usual = (_USUAL if mover is None else mover.last + _SETTLED) - t - 1
+                advance(1, left=min(max_iter - t - 1, referee.likely_left(usual, len(rates))))
                 say(f"iteration {t + 1}: loss {curve[-1]:.4f}; {verdict}", verbose)
                 if referee.n_shortened == len(rates):
                     say(f"stopped after {t + 1} iterations: the held-back vectors gain no more", verbose)
@@ -276,11 +277,11 @@ class Referee:
         share = recall / self._near.shape[1]
         return f"held back: loss {loss:.4f}, mean |P(bit) - 1/2| {imbalance:.3f}, neighbour recall {share:.3f}"
 
-    def likely_left(self, done: int, n_rates: int) -> int:
-        """How many iterations will follow so many, as courses of other data went: for the time left."""
+    def likely_left(self, usual: int, n_rates: int) -> int:
+        """How many iterations will follow, where `usual` are left in most cases: for the time left."""
         if self.n_shortened:
             return (n_rates - self.n_shortened) * _PATIENCE + 1 - self._stale
-        return max(_USUAL - done, _MOST_LEFT)
+        return max(usual, _LATER)
 
     def restore(self) -> None:
         """Go back to the best weights."""

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from projbank.bits import code_bytes
 from projbank.files import atomic_path, check_output, reserve, try_lock
 from projbank.integrity import checksum, input_file
+from projbank.kinds import looks_like
 
 FORMAT = "projbank-index"
 VERSION = "2"
@@ -180,7 +181,8 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except IndexFileError as error:
-        raise IndexFileError(f"{path}: {error}.") from error
+        kind = looks_like(path) if str(error).startswith("not an index") else ""
+        raise IndexFileError(f"{path}: {error}{kind}.") from error
 
 
 def _open(path: Path) -> tuple[list[BlockView], FileState]:

@@ -343,7 +343,8 @@ class HammingIndex:
             )
         lacking = self._n_bits - array.shape[1] if array.ndim == 2 else -1
         if not 0 <= lacking <= self._may_lack:
-            raise ValueError(f"queries must be margins of shape (n, {self._n_bits}). Got shape {array.shape}.")
+            wanted = f"margins of shape (n, {self._n_bits}); vectors need their bank"
+            raise ValueError(f"queries must be {wanted}. Got shape {array.shape}.")
         from projbank.rows.source import check_finite
 
         with np.errstate(over="ignore"):
