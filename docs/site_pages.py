@@ -28,6 +28,16 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """Drop the dash behind parameters that are explained by their type alone."""
+    return re.sub(r"\s*(?:\u2013|&ndash;)\s*(?=</li>|</p>\s*</li>|<div class=\"doc-md-description\">\s*</div>)", "", html)
+
+
+def on_post_build(config: Any) -> None:
+    """Remove the page for what is not found: only a server at the root of its address could show it."""
+    Path(config["site_dir"], "404.html").unlink(missing_ok=True)
+
+
 def on_page_markdown(text: str, page: Any, **_: Any) -> str:
     """Turn links between README and docs/ to those of the site; other files of the repository are named, not linked."""
     text = re.sub(r"\]\((\.\./|docs/)", "](", text)

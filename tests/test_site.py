@@ -52,7 +52,7 @@ def test_every_link_leads_somewhere(pages, site):
     for path, page in pages.items():
         for link in [*page.links, *page.loaded]:
             parts = urlsplit(link)
-            if parts.scheme in ("http", "https", "mailto", "data", "javascript") or path.name == "404.html":
+            if parts.scheme in ("http", "https", "mailto", "data", "javascript"):
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             target = target / "index.html" if target.is_dir() else target
