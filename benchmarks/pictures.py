@@ -2,10 +2,12 @@
 
 The whole way is gone with the commands: learn codebook (VLAD of 32,000 numbers) and bank from a sample, code every
 picture, build the index, search. Then some pictures are described once more, kept as floats, and searched for by the
-floats themselves, by the codes, and by what else people do: PCA to 512 floats and FAISS, product
-quantisation, RaBitQ after the principal components. Labels are the names of the pictures' folders.
+floats themselves, by the codes, and by what else people do: PCA to 512 floats and FAISS, the same by IncrementalPCA,
+product quantisation, RaBitQ after the principal components. Labels are the names of the pictures' folders.
 
-    python -m benchmarks.pictures FOLDER --work FOLDER [--subset 10000]
+    python -m benchmarks.pictures FOLDER --work FOLDER [--subset 10000] [--parts way subset]
+
+What is measured replaces that part in the file of results; the other part stays.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.decomposition import PCA
+from sklearn.decomposition import PCA, IncrementalPCA
 
 from benchmarks.common import RESULTS, run, write_result
 from projbank import HammingIndex, load
+from projbank.evaluate.results import stamp
 from projbank.features.listing import open_listing
 from projbank.features.straight import vectors_of
 from projbank.methods import METHODS
@@ -43,11 +46,16 @@ def precisions(ids: NDArray[np.int64], gallery: NDArray[np.int64], queries: NDAr
     return {f"P@{k}": round(float(precision_at_k(ids, gallery, queries, k)), 4) for k in AT}
 
 
+def learn(folder: Path, bank: Path) -> dict[str, float]:
+    """Codebook and bank from a sample, in one file."""
+    sizes = ("--kind", "vlad", "--components", CENTRES, "--sample", SAMPLE, "--bits", BITS)
+    return run("fit", folder, *sizes, "-o", bank, "--force")
+
+
 def the_whole_way(folder: Path, work: Path) -> dict[str, Any]:
     """From the folder to answers, by the commands."""
     bank, codes, index = work / "bank.safetensors", work / "codes.npy", work / "codes.pbi"
-    sizes = ("--kind", "vlad", "--components", CENTRES, "--sample", SAMPLE, "--bits", BITS)
-    result: dict[str, Any] = {"fit": run("fit", folder, *sizes, "-o", bank, "--force")}
+    result: dict[str, Any] = {"fit": learn(folder, bank)}
     result["encode"] = run("encode", bank, folder, "-o", codes, "--force")
     result["index"] = run("index", codes, "--bits", BITS, "-o", index, "--force")
     names = codes.with_suffix(".files.txt").read_text().splitlines()
@@ -73,6 +81,8 @@ def the_whole_way(folder: Path, work: Path) -> dict[str, Any]:
 
 def peers(folder: Path, work: Path, subset: int) -> dict[str, Any]:
     """Some pictures as floats, and what ways of making them short find, one after the other."""
+    if not (work / "bank.safetensors").exists():
+        learn(folder, work / "bank.safetensors")
     coder: Any = load(work / "bank.safetensors")
     listing = open_listing(folder)
     drawn = listing.draw(subset, 1)
@@ -113,6 +123,7 @@ def peers(folder: Path, work: Path, subset: int) -> dict[str, Any]:
 
     measure("floats", lambda: None, lambda _, rows: rows, lambda _, rows: nearest_vectors(Q, rows, 50)[1])
     measure("projbank, bank of the whole way", lambda: coder.bank, transform, by_codes)
+    measure("projbank, for distances", lambda: METHODS["distances"](BITS, random_state=0).fit(G), transform, by_codes)
     measure("projbank, asymmetric", lambda: coder.bank, transform, lambda model, codes: asymmetric(model, codes, Q))
     pca, short = measure(
         f"PCA-{COMPONENTS} floats + FAISS",
@@ -121,6 +132,12 @@ def peers(folder: Path, work: Path, subset: int) -> dict[str, Any]:
         by_floats,
     )
     points = np.asarray(pca.transform(Q), np.float32)
+    measure(
+        f"IncrementalPCA-{COMPONENTS} floats + FAISS",
+        lambda: IncrementalPCA(COMPONENTS, batch_size=1000).fit(G),
+        transform,
+        by_floats,
+    )
 
     def quantised(name: str, **params: Any) -> None:
         def find(model: Any, codes: Any) -> Any:
@@ -147,19 +164,18 @@ def main() -> None:
     parser.add_argument("pictures", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--subset", type=int, default=10_000)
+    parser.add_argument("--parts", nargs="*", choices=("way", "subset"), default=["way", "subset"])
     parser.add_argument("--output", type=Path, default=RESULTS / "pictures.json")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
-    about = {
-        "benchmark": "pictures",
-        "numbers of a vector": NUMBERS,
-        "bits": BITS,
-        "pictures learnt from": SAMPLE,
-    }
-    result = about | {"whole way": the_whole_way(args.pictures, args.work)}
-    print(json.dumps(result, indent=1), flush=True)
-    write_result(args.output, result)
-    write_result(args.output, result | {"subset": peers(args.pictures, args.work, args.subset)})
+    result = json.loads(args.output.read_text()) if args.output.exists() else {}
+    result |= {"benchmark": "pictures", "numbers of a vector": NUMBERS, "bits": BITS, "pictures learnt from": SAMPLE}
+    if "way" in args.parts:
+        result["whole way"] = stamp() | the_whole_way(args.pictures, args.work)
+        write_result(args.output, result | stamp())
+    if "subset" in args.parts:
+        result["subset"] = stamp() | peers(args.pictures, args.work, args.subset)
+        write_result(args.output, result | stamp())
     shutil.rmtree(args.work)
 
 

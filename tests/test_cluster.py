@@ -34,6 +34,13 @@ def small_tasks(monkeypatch):
     monkeypatch.setattr(cluster, "_TASK_BYTES", 4 * D * 40)
 
 
+class Deadly:
+    """Kills the process that codes a block of rows, as a system out of memory does."""
+
+    def __call__(self, rows, out):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 class Slow:
     """Codes a block of rows after a while."""
 
@@ -111,6 +118,38 @@ def test_killed_workers_cost_time_not_results(client, vectors):
     rows.write(Slow(), out, bounds)
     killer.join()
     np.testing.assert_array_equal(out[:, 0], np.load(vectors)[:, 0] > 0)
+
+
+def test_tasks_that_kill_every_worker_are_given_up(vectors):
+    import dask
+
+    with dask.config.set({"distributed.scheduler.allowed-failures": 1}), cluster.cluster("local:2") as client:
+        rows = cluster.ClusterRows(vectors, client)
+        with pytest.raises(OSError, match="killed again and again in the same task; they may need more memory"):
+            rows.write(Deadly(), np.zeros((N, 1), np.uint8), [(0, N)])
+
+
+@pytest.mark.parametrize(
+    ("states", "error", "words"),
+    [
+        (["paused", "paused"], MemoryError, "all workers of the cluster are out of memory and paused"),
+        ([], OSError, "the cluster has no workers left"),
+    ],
+)
+def test_workers_that_cannot_go_on_are_told_not_waited_for(states, error, words):
+    class Client:
+        def scheduler_info(self, n):
+            return {"workers": {str(i): {"status": state} for i, state in enumerate(states)}}
+
+    class Future:
+        def result(self, timeout):
+            raise TimeoutError
+
+        def done(self):
+            return False
+
+    with pytest.raises(error, match=words):
+        cluster._result(Client(), Future())
 
 
 def test_bad_values_are_named_by_their_row_among_all(client, vectors, tmp_path):
