@@ -32,6 +32,7 @@ def vectors(tmp_path_factory):
 @pytest.fixture
 def small_tasks(monkeypatch):
     monkeypatch.setattr(cluster, "_TASK_BYTES", 4 * D * 40)
+    monkeypatch.setattr(cluster, "_READ_BYTES", 4 * D * 16)
 
 
 class Deadly:

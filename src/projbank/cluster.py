@@ -30,10 +30,14 @@ from projbank.rows.views import ChosenRows, ColumnRange, LogCounts, RowRange
 from projbank.sinks import stamp
 from projbank.threads import blas_threads
 
-_TASK_BYTES = 64 << 20
-"""Bytes of float32 rows that a task reads."""
+_TASK_BYTES = 256 << 20
+"""Bytes of float32 rows of a task, at most: a task costs milliseconds beside its work."""
+_READ_BYTES = 64 << 20
+"""Bytes of float32 rows that a task reads at a time."""
 _TASKS = 16
 """Tasks for each worker between two writes of codes."""
+_LEAST_TASKS = 4
+"""Tasks for each worker, where there is enough to read, so that none waits long for another."""
 _PATIENCE = 5.0
 """Seconds between two looks at whether the workers can go on."""
 _TOGETHER = 4
@@ -116,7 +120,8 @@ class ClusterRows(RowSource):
         self.part_bytes = _TASKS * _TASK_BYTES * _n_workers(client)
 
     def bounds(self, budget: int = BLOCK_BYTES) -> list[tuple[int, int]]:
-        return self._rows.bounds(max(budget, _TASK_BYTES))
+        share = 4 * self.shape[0] * self.shape[1] // (_LEAST_TASKS * _n_workers(self._client))
+        return self._rows.bounds(max(budget, min(_TASK_BYTES, max(_READ_BYTES, share))))
 
     def block(self, start: int, stop: int, columns: slice = ALL) -> Floats:
         return self._rows.block(start, stop, columns)
@@ -317,7 +322,8 @@ def _code(opener: Opener, code: Any, form: tuple[tuple[int, ...], str], start: i
     shape, dtype = form
     part = np.empty((stop - start, *shape), dtype)
     with blas_threads(1):
-        RowRange(_opened(opener), start, stop).write(code, part, [(0, stop - start)])
+        rows = _opened(opener).part(start, stop)
+        rows.write(code, part, rows.bounds(_READ_BYTES))
     return part
 
 

@@ -17,7 +17,7 @@ from projbank.models.file import ModelFileError
 from projbank.models.model import Floats, Model
 from projbank.rows.source import BLOCK_BYTES, RowSource
 
-_READ_BYTES = 128 << 20
+_READ_BYTES = 64 << 20
 """Bytes of a mapped file that all threads together look at before its memory is let go."""
 SMALL = 1 << 24
 """Numbers below which rows are coded at once: starting threads would cost more than it wins."""

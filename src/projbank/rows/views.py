@@ -90,7 +90,7 @@ class RowRange(RowSource):
     def __init__(self, rows: RowSource, start: int, stop: int) -> None:
         self._rows = rows
         self._start = start
-        self.first = rows.first + start
+        self.first, self.in_chunks = rows.first + start, rows.in_chunks
         self.shape = stop - start, rows.shape[1]
 
     def bounds(self, budget: int = BLOCK_BYTES) -> list[tuple[int, int]]:
