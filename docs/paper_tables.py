@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from projbank.paper import causes
@@ -25,6 +27,9 @@ PIPELINES = {
 """Sets of the same pictures that are described in other ways."""
 PIPELINE_METHODS = ("lsh", "randst+bpb", "bpb", "bpb-equal")
 NAMED = {"lam": "lambda", "sigma_factor": "sigma factor", "n_basis": "n", "sigma": "sigma", "n_landmarks": "landmarks"}
+READ_SETS, READ_RATIO, READ_SIZE = ("imagenette_vlad", "caltech_vlad"), 256, "N=1500"
+"""Where readings of KBPB are compared."""
+HEADS = Path(__file__).parents[1] / "benchmarks" / "results" / "kernel_head.json"
 Records = dict[str, Any]
 
 
@@ -40,8 +45,9 @@ def tables(records: Records) -> dict[str, dict[str, str]]:
         **_causes(records),
         "groups": _kernel(records),
         "readings": _readings(records),
+        "heads": _heads(records),
     }
-    return {"paper.md": measured}
+    return {"paper.md": {name: text for name, text in measured.items() if text.count("\n") > 1}}
 
 
 def short(value: float | None, digits: int = 3) -> str:
@@ -87,6 +93,13 @@ def _set(records: Records, name: str, about: Records) -> SetInfo:
             for method, lengths in records["cost"].items()
             for ratio, (size, training, coding) in zip(COST_RATIOS, lengths, strict=True)
         ]
+    one.records["tuned"] = [
+        cell(words.partition(" N=")[0], int(n_bits), precision={"50": values[0]})
+        for words, lengths in records.get("tuned", {}).get(name, {}).items()
+        for n_bits, values in lengths.items()
+    ]
+    if one.records["tuned"]:
+        one.records["tuned"] += [r for r in retrieval if r["method"] == "original"]
     whole_bit = "one bit of all dimensions"
     one.records["pair-error"] = [
         cell("original" if method == whole_bit else method, n_bits, pair_error=value)
@@ -193,7 +206,9 @@ def _tuned(records: Records) -> str:
     for name, found in records.get("tuned", {}).items():
         for words, lengths in found.items():
             method, _, size = words.partition(" ")
-            plain = _lengths(records, name, method, size)
+            given = records.get("variants", {}).get(name, {}).get(f"{method} lam=1.0 {size}".strip(), {})
+            same = {int(bits): (values[1], values[-1]) for bits, values in given.items()}  # of the same splits
+            plain = _lengths(records, name, method, size) | same
             cells = []
             for ratio in TUNED_RATIOS:
                 values = lengths.get(f"{records['sets'][name]['D'] // ratio}")
@@ -226,24 +241,35 @@ def _action(records: Records) -> str:
 
 
 def _readings(records: Records) -> str:
-    """P@10/P@50 of readings of KBPB that were measured on the VLAD sets at D/64."""
-    sets = ("imagenette_vlad", "caltech_vlad")
+    """P@10/P@50 of banks and readings of KBPB that learnt from as many vectors as the paper's basis has."""
     found: dict[str, list[str]] = {}
-    for place, name in enumerate(sets):
-        bits = f"{records['sets'][name]['D'] // 64}"
+    for place, name in enumerate(READ_SETS):
+        bits = f"{records['sets'][name]['D'] // READ_RATIO}"
         for words, lengths in records.get("variants", {}).get(name, {}).items():
-            if words.startswith("kbpb") and bits in lengths:
-                cells = found.setdefault(words, ["-"] * len(sets))
+            if words.endswith(f" {READ_SIZE}") and bits in lengths:
+                cells = found.setdefault(words.removesuffix(f" {READ_SIZE}"), ["-"] * len(READ_SETS))
                 cells[place] = "/".join(short(value) for value in lengths[bits][:2])
-    rows = [[_reading(words), *cells] for words, cells in sorted(found.items())]
-    return table(["P@10/P@50", *(_fixed(records["sets"][name]["title"]) for name in sets)], rows)
+    rows = [[_reading(records, words), *cells] for words, cells in sorted(found.items())]
+    titles = [_fixed(records["sets"][name]["title"]) for name in READ_SETS]
+    return table(["P@10/P@50", *titles], rows)
 
 
-def _reading(words: str) -> str:
-    """A variant of a kernel bank in words."""
+def _reading(records: Records, words: str) -> str:
+    """A variant of a bank in words."""
     method, *params = words.split()
     named = [f"{NAMED.get(word, word)} {value}" for word, _, value in (one.partition("=") for one in params)]
-    return ", ".join([{"kbpb-rbf": "k-means groups", "kbpb-rbf-equal": "equal groups"}.get(method, method), *named])
+    return ", ".join([records["methods"][method][0], *named])
+
+
+def _heads(records: Records) -> str:
+    """P@10/P@50 of banks' own bits, and of the head that learnt from their sums."""
+    rows = []
+    for name, one in json.loads(HEADS.read_text(encoding="utf-8"))["sets"].items():
+        found = {method: "/".join(map(short, values)) for method, values in one["precision"].items()}
+        title = f"{records['sets'][name]['title']}, {one['bits']} bits"
+        rows.append([_fixed(title), found["head"]])
+        rows[-1] += [f"{found[m]} {found[f'head on {m}']}" for m in ("bpb", "kbpb-rbf", "bpb-equal", "kbpb-rbf-equal")]
+    return table(["own bits, head on sums", "head alone", "BPB", "KBPB", "BPB, equal", "KBPB, equal"], rows)
 
 
 def _kernel(records: Records) -> str:

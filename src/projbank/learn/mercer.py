@@ -30,7 +30,7 @@ from projbank.learn.pair_hinge import PairHinge, Point
 from projbank.learn.paper import TILE, Descents, HingeLearner
 from projbank.learn.run import Run, lowered, neighbor_count
 from projbank.models.mercer import Basis, Form, Groups, KernelFunction, PairwiseRadial, Scaling, call_kernel
-from projbank.models.mercer_bank import MercerBank, form_of
+from projbank.models.mercer_bank import MercerBank
 from projbank.progress import progress
 from projbank.rows.source import RowSource
 from projbank.threads import run_each, split_rows
@@ -138,15 +138,6 @@ class MercerLearner(HingeLearner):
         groups = Groups.from_labels(labels, n_bits)
         drawn = np.sort(rng.choice(n_samples, n_basis, replace=False))
         basis, center = rows.read(drawn), means.astype(np.float32)
-        pairwise = self.kernel == "rbf" and self.sigma == "pairwise"
-        scales = self._pair_widths(basis, groups) if pairwise else self._scales(basis, groups, run.n_threads)
-        form: Form = PairwiseRadial(self.sigma_neighbors, self.sigma_factor)
-        if not pairwise:
-            form = form_of(self.kernel, self.degree, groups, scales, center)
-        graph = neighbor_graph(rows, n_neighbors, means, n_threads=run.n_threads, verbose=run.verbose)
-        graph = graph[drawn][:, drawn]
-        graph.sort_indices()
-        coefficients, biases, curves = self.learn_groups(basis, groups, graph, form, run)
         model = MercerBank(
             kernel=self.kernel,
             degree=self.degree,
@@ -154,14 +145,18 @@ class MercerLearner(HingeLearner):
             columns=groups.columns,
             basis=basis,
             landmarks=np.empty((0, 0), np.float32),
-            coefficients=coefficients,
-            biases=biases,
-            scales=scales,
+            coefficients=np.empty((n_bits, 0), np.float32),
+            biases=np.empty(0, np.float32),
+            scales=self._scales(basis, groups, run.n_threads),
             means=center,
-            loss_curve=curves.mean(axis=0),
             sigma_neighbors=self.sigma_neighbors,
             sigma_factor=self.sigma_factor,
         )
+        graph = neighbor_graph(rows, n_neighbors, means, n_threads=run.n_threads, verbose=run.verbose)
+        graph = graph[drawn][:, drawn]
+        graph.sort_indices()
+        coefficients, biases, curves = self.learn_groups(basis, groups, graph, model.form, run)
+        model = replace(model, coefficients=coefficients, biases=biases, loss_curve=curves.mean(axis=0))
         return model if self.n_landmarks is None else with_landmarks(model, self.n_landmarks, self.landmark_width, run)
 
     def learn_groups(
@@ -196,14 +191,12 @@ class MercerLearner(HingeLearner):
                 advance(done)
         return found.weights.reshape(n_groups, n_samples), found.biases, found.trimmed
 
-    def _pair_widths(self, basis: Floats, groups: Groups) -> Floats:
-        """(d, n) mean distances of the basis samples to their nearest neighbours in each group."""
-        form, out = PairwiseRadial(self.sigma_neighbors, self.sigma_factor), np.empty((len(basis),) * 2, np.float32)
-        columns = [groups.columns[groups.own(p)] for p in range(len(groups))]
-        return np.stack([form.matrix(np.ascontiguousarray(basis[:, own]), out) for own in columns])
-
     def _scales(self, basis: Floats, groups: Groups, n_threads: int) -> Floats:
-        """Widths of the RBF kernel or gammas of a polynomial one; ones where the kernel has neither."""
+        """Widths of the RBF kernel, (d, n) of the samples where each pair has its own; gammas of a polynomial one."""
+        if self.kernel == "rbf" and self.sigma == "pairwise":
+            form, out = PairwiseRadial(self.sigma_neighbors, self.sigma_factor), np.empty((len(basis),) * 2, np.float32)
+            columns = [groups.columns[groups.own(p)] for p in range(len(groups))]
+            return np.stack([form.matrix(np.ascontiguousarray(basis[:, own]), out) for own in columns])
         scales = np.ones(len(groups), np.float32)
         if self.kernel == "rbf" and isinstance(self.sigma, str):
             return adaptive_sigmas(basis, groups, self.sigma_neighbors, self.sigma_factor, n_threads=n_threads)

@@ -126,7 +126,13 @@ class MercerBank(Model):
         """Scaling of a built-in kernel, one with widths of pairs, or the user's function."""
         if self.scales.ndim == 2:
             return PairwiseRadial(self.sigma_neighbors, self.sigma_factor)
-        return form_of(self.kernel, self.degree, self.groups, self.scales, self.means)
+        if callable(self.kernel):
+            return self.kernel
+        if self.kernel == "rbf":
+            return Scaling.radial(self.groups, self.scales, self.means)
+        if self.kernel == "poly":
+            return Scaling.polynomial(self.groups, self.scales, self.degree)
+        return Scaling.linear(self.groups)
 
     def write(self, rows: RowSource, out: NDArray[Any], *, n_threads: int = 1, verbose: int = 0) -> None:
         """Write codes (`out` of uint8) or margins (float32) of rows, 128 at a time, so memory does not grow."""
@@ -163,19 +169,6 @@ class MercerBank(Model):
         """Kernel values of group p, with widths of pairs."""
         form = PairwiseRadial(self.sigma_neighbors, self.sigma_factor)
         return form.values(left, right, np.ascontiguousarray(self.scales[p]))
-
-
-def form_of(
-    kernel: str | KernelFunction, degree: int, groups: Groups, scales: Floats, means: Floats
-) -> Scaling | KernelFunction:
-    """Scaling of a built-in kernel, or the user's function."""
-    if callable(kernel):
-        return kernel
-    if kernel == "rbf":
-        return Scaling.radial(groups, scales, means)
-    if kernel == "poly":
-        return Scaling.polynomial(groups, scales, degree)
-    return Scaling.linear(groups)
 
 
 class _ScaledCoder:

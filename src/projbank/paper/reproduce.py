@@ -106,7 +106,7 @@ _ACTION_PARAMS = {name: {"lam": 8.0} | ({"n_basis": 500} if name.startswith("k")
 _ACTION = (*(name for name in PAPER_METHODS if name not in ("kmeans+itq", "randst+bpb")), "joint")
 PROTOCOLS = {
     "retrieval": Protocol(Retrieval, (), (64, 32, 16, 10, 8), 5),
-    "tuned": Protocol(Tuned, tuple(GRIDS), (64, 32, 16, 10, 8), 5, _codes_only),
+    "tuned": Protocol(Tuned, tuple(GRIDS), (64, 32, 16, 10, 8), 5),
     "cost": Protocol(Cost, _COST, (20, 16, 10, 8), 1, _codes_only),
     "action": Protocol(Action, _ACTION, (20, 16, 15, 10, 8), 3, params=_ACTION_PARAMS),
     "code-length": Protocol(Retrieval, ("itq", "bpbc", "bpb", "joint"), (64, 32, 16, 8), 5),

@@ -32,6 +32,7 @@ METHODS = {
     "joint": "projbank's plain bank: one sum per bit, all weights learnt together",
     "mixed": "projbank's default: sums of a random bank, and a learnt head that turns them into bits",
     "distances": "projbank's codes for distances: principal components, rotated towards their signs",
+    "lda+itq": "discriminants, which labels teach, rotated to lie near their signs",
     "srht+sign": "signs of random Hadamard coefficients",
     "sign-select": "the signs of the best dimensions",
     "rabitq": "a bit per number of a rotated vector, and two floats that correct the distance",

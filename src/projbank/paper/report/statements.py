@@ -87,6 +87,18 @@ def _gaps(one: SetInfo, sets: Sequence[SetInfo]) -> list[Verdict]:
     return verdicts
 
 
+def _drops(one: SetInfo, sets: Sequence[SetInfo]) -> list[Verdict]:
+    """What is lost from the longest to the shortest codes, in per cent: by BPB, and by each of the others."""
+    ratios, words = one.ratios(), ("precision", str(one.main_k()))
+    ends = {m: [one.mean(m, ratio, words) for ratio in (ratios[-1], ratios[0])] for m in DROPPING if ratios}
+    both = {m: (a, b) for m, (a, b) in ends.items() if a is not None and b is not None}
+    if len(ratios) < 2 or "bpb" not in both or len(both) < 2:
+        return []
+    lost = {f"{m} loss %": 100 * (1 - b.value / a.value) for m, (a, b) in both.items()}
+    own, *others = lost.values()
+    return [_verdict(None, own < min(others), lost, _least_seeds(list(both.values())))]
+
+
 def _verdict(ratio: int | None, holds: bool, figures: dict[str, float], seeds: int) -> Verdict:
     return Verdict(ratio, AGREES if holds else DIFFERS, figures, seeds)
 
@@ -95,17 +107,19 @@ def _least_seeds(means: Sequence[tuple[Mean, Mean]]) -> int:
     return min(mean.n for pair in means for mean in pair)
 
 
+DROPPING = ("bpb", "lsh", "cbe", "bpbc")
 BINARY = ("lsh", "sph", "bpbc", "cbe", "bpb", "bpb-equal", "kbpb-poly", "kbpb-rbf", "kbpb-rbf-equal")
 CODING, TRAINING = Measure("cost", "coding_seconds", 1e6), Measure("cost", "training_seconds")
 STORAGE, AREA = Measure("cost", "model_bytes", 1e-6), Measure("", "area")
 SVM, PAIRS = Measure("action", "accuracy"), Measure("pair-error", "pair_error")
-SOFT, VARIED = Measure("soft"), Measure("sensitivity")
+SOFT, VARIED, CHOSEN = Measure("soft"), Measure("sensitivity"), Measure("tuned")
 LAM = "{0} lam=1.0 > {0} lam=0.001, {0} lam=0.01, {0} lam=0.1, {0} lam=10.0, {0} lam=100.0"
 N = "kbpb-rbf n_basis=1000 > kbpb-rbf n_basis=1500"
 OTHERS = "cbe, bpbc, lsh, sph, sign, alpha0"
 STATEMENTS = (
     Statement("BPB keeps the floats' precision.", "bpb > original"),
     Statement("The same, equal groups.", "bpb-equal > original"),
+    Statement("The same, lambda chosen.", "bpb > original", CHOSEN),
     Statement("BPB is level with CBE, above other bits.", f"bpb > {OTHERS}"),
     Statement("The same, equal groups.", f"bpb-equal > {OTHERS}"),
     Statement(
@@ -124,6 +138,7 @@ STATEMENTS = (
     Statement("Fisher vectors are above VLAD.", "Fisher > VLAD", judge=_fisher_above_vlad),
     Statement("A random rotation helps PQ.", "rr+pq > pq", slack=0),
     Statement("D/16 bits of BPB lose little.", "bpb@16 > bpb@8", slack=0.05),
+    Statement("Shorter codes cost BPB least (%).", "loss of BPB < of LSH, CBE, BPBC", judge=_drops),
     Statement("BPB has the largest area (AUC).", f"bpb > {OTHERS}", AREA),
     Statement("The same, equal groups.", f"bpb-equal > {OTHERS}", AREA),
     Statement("BPB codes fastest (µs).", "rr, rr+pq, bpbc, cbe, kbpb-rbf > bpb", CODING),
@@ -251,7 +266,8 @@ def paper_figures(said: Statement) -> dict[str, float]:
 
 def listed(said: Statement, figures: dict[str, float]) -> str:
     """Figures by name."""
-    write = three_digits if said.measure.protocol in ("cost", "action") or said.judge is _gaps else decimal
+    in_percent = said.judge in (_gaps, _drops)
+    write = three_digits if said.measure.protocol in ("cost", "action") or in_percent else decimal
     return ", ".join(f"{_name(name)} {write(value)}" for name, value in figures.items())
 
 

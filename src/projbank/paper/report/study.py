@@ -35,6 +35,7 @@ METHODS: dict[str, tuple[str, str]] = {
     "distances": ("codes for distances (ours)", ""),
     "rr": ("RR", ""),
     "itq": ("ITQ", "#b08a2e ^ -"),
+    "lda+itq": ("LDA+ITQ", ""),
     "cbe-rand": ("CBE, random", "#1f9e77 P :"),
     "srht+sign": ("SRHT+sign", ""),
     "sign-select": ("Sign, chosen", ""),
