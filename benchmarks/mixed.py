@@ -3,6 +3,7 @@
     python -m benchmarks.mixed --vectors vlad.npy --labels vlad.labels.npy --methods original mixed joint itq
     python -m benchmarks.mixed --vectors vlad.npy --labels vlad.labels.npy --set n_neighbors=100 --seeds 100
 
+`--set learnt_bits=64 --bits 64` learns a code of 64 bits by itself, to compare with the first 64 bits of a longer one.
 Lengths are numbers of bits, or D/64 and the like. What stands in the result file already, of the same vectors by their
 fingerprint, is not measured again.
 """
@@ -20,11 +21,14 @@ import numpy as np
 from benchmarks.common import RESULTS, write_result
 from projbank import HammingIndex
 from projbank.evaluate.data import DataSet, draw_split, split_sizes
+from projbank.learn import mixed
 from projbank.methods import METHODS, search
 from projbank.metrics import precision_at_k
 from projbank.rows.files import open_vectors
 
 K = (10, 50)
+NESTED = ("mixed",)
+"""Methods of which a code of so many bits is the first bits of a longer one: only the longest is fitted."""
 
 
 def value(text: str) -> Any:
@@ -68,6 +72,8 @@ def main() -> None:
     rows = json.loads(output.read_text())["rows"] if output.exists() else []
     params = {name: value(text) for name, text in (one.split("=", 1) for one in options.set)}
 
+    mixed._BITS = params.get("learnt_bits", mixed._BITS)
+
     def keep(row: dict[str, Any]) -> None:
         rows.append(row)
         write_result(output, {"data": data.identity, "rows": rows})
@@ -81,30 +87,38 @@ def main() -> None:
             return [round(precision_at_k(ids, labels[split.gallery], labels[split.queries], k), 4) for k in K]
 
         for method in options.methods:
-            for text in options.bits if method != "original" else ["D/1"]:
-                n_bits = n_features // int(text[2:]) if text.startswith("D/") else int(text)
-                about = {"method": method, "bits": n_bits, "seed": seed, "train": sizes[1], "queries": sizes[0]}
-                about |= {"fingerprint": data.identity["fingerprint"]} | ({"params": params} if params else {})
-                if any(about.items() <= row.items() and (params or "params" not in row) for row in rows):
-                    continue
-                if method == "original":
-                    keep(about | {"hamming": found(float_neighbors(gallery, queries))})
-                    continue
+            about = {"method": method, "seed": seed, "train": sizes[1], "queries": sizes[0]}
+            about |= {"fingerprint": data.identity["fingerprint"]} | ({"params": params} if params else {})
+            texts = options.bits if method != "original" else ["D/1"]
+            lengths = [n_features // int(text[2:]) if text.startswith("D/") else int(text) for text in texts]
+            known = [row["bits"] for row in rows if about.items() <= row.items() and (params or "params" not in row)]
+            lengths = [n_bits for n_bits in lengths if n_bits not in known]
+            if method == "original" and lengths:
+                keep(about | {"bits": n_features, "hamming": found(float_neighbors(gallery, queries))})
+                continue
+            for own in [lengths] if method in NESTED and lengths else [[n_bits] for n_bits in lengths]:
                 cls = METHODS[method]
-                known = {"n_bits": n_bits, "n_jobs": options.jobs, "random_state": seed} | params
-                coder = cls(**{name: known[name] for name in known if name in cls().get_params()})
+                given = {"n_bits": max(own), "n_jobs": options.jobs, "random_state": seed} | params
+                coder = cls(**{name: given[name] for name in given if name in cls().get_params()})
+                taught = [labels[split.training]] if getattr(coder, "learns_labels", False) else []
                 start, busy = time.perf_counter(), time.process_time()
-                coder.fit(X[split.training])
+                coder.fit(X[split.training], *taught)
                 seconds, busy = time.perf_counter() - start, time.process_time() - busy
-                codes, about["fit s"], about["fit cpu s"] = coder.transform(gallery), round(seconds, 1), round(busy, 1)
-                if coder.distance == "hamming":
-                    index = HammingIndex(codes, n_bits=n_bits)
-                    about["hamming"] = found(index.search(coder.transform(queries), k=max(K))[1])
-                    if hasattr(coder, "query_values"):
-                        about["asymmetric"] = found(index.search(coder.query_values(queries), k=max(K))[1])
-                else:
-                    about["hamming"] = found(search(coder, queries, codes, max(K))[1])
-                keep(about | {"iterations": int(getattr(coder, "n_iter_", 0))})
+                about |= {"fit s": round(seconds, 1), "fit cpu s": round(busy, 1)}
+                about |= {"iterations": int(getattr(coder, "n_iter_", 0))}
+                codes = coder.transform(gallery)
+                if coder.distance != "hamming":
+                    keep(about | {"bits": own[0], "hamming": found(search(coder, queries, codes, max(K))[1])})
+                    continue
+                asked = coder.transform(queries)
+                values = coder.query_values(queries) if hasattr(coder, "query_values") else None
+                for n_bits in own:
+                    first = slice(-(-n_bits // 8))
+                    index = HammingIndex(np.ascontiguousarray(codes[:, first]), n_bits=n_bits)
+                    row = {"bits": n_bits, "hamming": found(index.search(asked[:, first].copy(), k=max(K))[1])}
+                    if values is not None:
+                        row["asymmetric"] = found(index.search(values[:, :n_bits].copy(), k=max(K))[1])
+                    keep(about | row)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ class ProjectionBank(ModelCoder):
     ----------
     n_bits : int or "auto"
         Bits per code; in a plain bank at most D, or `n_assign` * D. "auto": about D / 16, a multiple of 64 where D
-        allows.
+        allows. The first 64, 128, ... bits of a code are a code by themselves (mixed solver, and distances).
     solver : {"mixed", "joint", "paper", "random"}
         How weights are learnt. "mixed": a head on the sums of a random bank, so that similarities of codes follow
         neighbourhoods of the data. "joint": a plain bank, all weights together, with the same aim. "paper": BPB of Liu,

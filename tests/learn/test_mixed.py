@@ -1,10 +1,15 @@
 import contextlib
+import itertools
+import re
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from projbank import HammingIndex, ProjectionBank, load
+from projbank.bits import unpack
+from projbank.learn import descent
+from projbank.learn.descent import code_loss, in_words
 from projbank.learn.mixed import Head, principal_components
 from projbank.learn.target import WalkTarget, approximate_neighbors, cosine_share, exact_neighbors, neighbor_walk
 from projbank.metrics import precision_at_k
@@ -48,9 +53,12 @@ def test_codes_of_any_length_also_beyond_the_dimensions(n_bits):
 
 def test_longer_codes_are_shorter_ones_and_more():
     X, _ = clustered(np.random.default_rng(2), 240, 300)
-    learnt, short, long = (mixed(n_bits, max_iter=2).fit(X).decision_function(X) for n_bits in (512, 600, 700))
-    np.testing.assert_allclose(short[:, :512], learnt, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(long[:, :600], short, rtol=1e-4, atol=1e-4)
+    longest = mixed(700, max_iter=2).fit(X)
+    margins, bits = longest.decision_function(X), unpack(longest.transform(X), 700)
+    for n_bits in (64, 100, 256, 512, 600):
+        bank = mixed(n_bits, max_iter=2).fit(X)
+        np.testing.assert_allclose(bank.decision_function(X), margins[:, :n_bits], rtol=1e-4, atol=1e-4)
+        np.testing.assert_array_equal(unpack(bank.transform(X), n_bits), bits[:, :n_bits])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -63,7 +71,7 @@ def test_how_long_learning_goes_on_is_known_within_a_factor_of_two(solver, seed,
         yield lambda steps, left=None: told.append(left)
 
     monkeypatch.setattr("projbank.learn.descent.progress", noted)
-    X, _ = clustered(np.random.default_rng(seed), 500)
+    X, _ = clustered(np.random.default_rng(seed), 900)
     n_iter = ProjectionBank(64, solver=solver, n_jobs=1).fit(X).n_iter_
     assert len(told) == n_iter
     assert n_iter < 70
@@ -114,8 +122,37 @@ def test_groups_may_be_given():
 def test_only_a_sample_is_learnt_from_and_the_rest_is_not_looked_at(capsys):
     X, _ = clustered(np.random.default_rng(7), 400, 200)
     bank = mixed(16, train_size=150, max_iter=2, verbose=1).fit(X)
-    assert "learning from 150 of 400 rows" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "learning from 150 of 400 rows" in told
+    assert re.search(r"learning will take about \d+ s\n", told)
     assert bank.transform(X).shape == (400, 2)
+
+
+def test_how_long_learning_takes_is_told_after_its_first_iteration(monkeypatch, capsys):
+    X, _ = clustered(np.random.default_rng(7), 300, 200)
+    clock = itertools.count(100, 8)  # seconds from one look at it to the next
+    monkeypatch.setattr(descent.time, "perf_counter", lambda: next(clock))
+    mixed(16, max_iter=3, verbose=1).fit(X)
+    assert capsys.readouterr().err.count("learning will take about 16 s\n") == 1
+    assert [in_words(seconds) for seconds in (0.2, 98.4, 150, 600)] == ["1 s", "98 s", "2 minutes", "10 minutes"]
+
+
+@pytest.mark.parametrize("n_bits", [63, 64])
+def test_every_mini_batch_teaches_one_of_the_codes_that_a_code_begins_with(n_bits, monkeypatch):
+    X, _ = clustered(np.random.default_rng(18), 300, 200)
+    widths = []
+
+    def noted(margins, *args, **kwargs):
+        widths.append(margins.shape[1])
+        return code_loss(margins, *args, **kwargs)
+
+    monkeypatch.setattr(descent, "code_loss", noted)
+    mixed(n_bits, max_iter=3).fit(X)
+    if n_bits == 63:
+        assert set(widths) == {63}
+        return
+    assert len(set(widths[::2])) == 1
+    assert set(widths[1::2]) == {n for n in (64, 128, 256) if n < widths[0]}
 
 
 @pytest.mark.parametrize(

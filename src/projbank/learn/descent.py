@@ -5,6 +5,7 @@ Adam on mini-batches; held-back vectors shorten the step, end the learning and c
 
 from __future__ import annotations
 
+import time
 from typing import Any, Protocol
 
 import numpy as np
@@ -91,6 +92,7 @@ def descend(
     batch: int,
     noise: float = NOISE,
     drop: float = 0.0,
+    prefixes: tuple[int, ...] = (),
     mover: Mover | None = None,
     n_threads: int = 1,
     verbose: int = 0,
@@ -108,6 +110,7 @@ def descend(
     batch : vectors of a mini-batch
     noise : see `ProjectionBank`
     drop : share of the values of a mini-batch that are set to 0, others grow to make up for it
+    prefixes : so many first bits are to be good codes by themselves: every mini-batch teaches one of these lengths, too
     mover : moves dimensions between the model's groups after each check, and puts off shorter steps meanwhile
 
     Returns
@@ -135,7 +138,13 @@ def descend(
         if drop:
             stays = rng.integers(256, size=seen.shape, dtype=np.uint8) >= round(256 * drop)
             np.multiply(seen, stays * np.float32(1 / (1 - drop)), out=seen)
-        return code_loss(model.margins(seen), target.of(ids, seen), n_threads, noise=part)
+        margins, wanted = model.margins(seen), target.of(ids, seen)
+        loss, slopes = code_loss(margins, wanted, n_threads, noise=part)
+        if prefixes:
+            b = int(rng.choice(prefixes))
+            more = code_loss(margins[:, :b], wanted, n_threads, noise=part[:, :b])[1]
+            slopes[:, :b] += np.float32(b / n_bits) * more  # as steep as those of the whole code
+        return loss, slopes
 
     def survey(n: int) -> tuple[Floats, Floats]:
         """A larger batch, and the slopes of its loss in the margins."""
@@ -149,6 +158,7 @@ def descend(
         curve = [measure()[0]]
         if len(held):
             say(f"start: loss {curve[0]:.4f}; {referee.judge()}", verbose)
+        began = time.perf_counter()
         for t in range(max_iter):
             losses = []
             for _ in range(STEPS_PER_ITERATION):
@@ -156,12 +166,15 @@ def descend(
                 adam.step(rates[referee.n_shortened], *model.gradient(slopes))
                 losses.append(loss)
             curve.append(float(np.mean(losses)))
-            if not len(held):
-                advance(1)
-            else:
+            left = max_iter - t - 1
+            if len(held):
                 verdict = referee.judge()
                 usual = (_USUAL if mover is None else mover.last + _SETTLED) - t - 1
-                advance(1, left=min(max_iter - t - 1, referee.likely_left(usual, len(rates))))
+                left = min(left, referee.likely_left(usual, len(rates)))
+            advance(1, left=left)
+            if t == 0:
+                say(f"learning will take about {in_words(left * (time.perf_counter() - began))}", verbose)
+            if len(held):
                 say(f"iteration {t + 1}: loss {curve[-1]:.4f}; {verdict}", verbose)
                 if referee.n_shortened == len(rates):
                     say(f"stopped after {t + 1} iterations: the held-back vectors gain no more", verbose)
@@ -176,6 +189,11 @@ def descend(
         spreads = model.margins(seen).std(axis=0)
         model.divide_margins(np.where(spreads > 0, spreads, 1))
     return np.array(curve)
+
+
+def in_words(seconds: float) -> str:
+    """Return a length of time as text, as exact as an estimate is."""
+    return f"{max(1, round(seconds))} s" if seconds < 100 else f"{round(seconds / 60)} minutes"
 
 
 def code_loss(F: Floats, target: Floats, n_threads: int = 1, *, noise: Floats | None = None) -> tuple[float, Floats]:

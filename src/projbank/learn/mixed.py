@@ -11,8 +11,10 @@ meet, and, where that graph has few clusters, their cosines in the space of the 
 of the sums is dropped, against learning vectors by heart. Held-back vectors shorten the step, end the learning and
 choose the weights (`projbank.learn.descent`).
 
-More than some hundred bits are not learnt one by one: the others are the learnt ones in turn, each with a little of a
-random mixture of all margins, so that distances of codes tell ever finer how similar relaxed bits are.
+Codes are nested: in every mini-batch the first 64, 128 or 256 bits learn as a code by themselves, too, and a code of so
+many bits is the beginning of a longer one. More than some hundred bits are not learnt one by one, and fewer where rows
+are few: the others are the learnt ones in turn, each with a little of a random mixture of all margins, so that
+distances of codes tell ever finer how similar relaxed bits are.
 """
 
 from __future__ import annotations
@@ -53,8 +55,10 @@ _COARSE = 128
 """Components of the sums in which candidates for neighbours are looked for."""
 _NEIGHBORS, _NEIGHBOR_SHARE, _FEWEST_NEIGHBORS = 30, 20, 5
 """Neighbours on the graph: so many, but at most one row in so many, and at least so many."""
-_BITS, _ADDED = 512, 0.35
-"""Bits that are learnt; deviation of what is added to the margins of one, of deviation 1, to get another bit of it."""
+_PREFIXES, _BITS, _ROWS_PER_BIT = (64, 128, 256), 512, 4
+"""Bits that are learnt, at most, and rows that each takes, above the shortest of the codes that a code begins with."""
+_ADDED = 0.35
+"""Deviation of what is added to the margins of a learnt bit, of deviation 1, to get another bit of it."""
 _BATCH = 512
 _RATES, _RATES_ON = (0.06, 0.02), (0.2, 0.06)
 """Steps of Adam: the second when held-back vectors gain no more; and those of a bank that learns on."""
@@ -104,7 +108,7 @@ class MixedLearner(Learner):
         if n_rows < n_all:
             drawn = rows.sample(n_rows, run.seed)
             rows, labels = rows.chosen(drawn), None if labels is None else labels[drawn]
-            say(f"learning from {n_rows} of {n_all} rows", run.verbose)
+            say(f"learning from {n_rows:,} of {n_all:,} rows", run.verbose)
         start = run.start if isinstance(run.start, HeadedBank) else None
         bank = self._draw_bank(rows, run) if start is None else Bank(start.labels, start.weights, start.centers)
         sums = bank.margins(rows, n_threads=run.n_threads, verbose=run.verbose)
@@ -112,7 +116,7 @@ class MixedLearner(Learner):
         sums *= unit
         rank = min(n_rows, bank.n_bits, chosen(self.rank, RANK))
         rng = np.random.default_rng([run.seed, 2])
-        n_learnt = min(n_bits, _BITS)
+        n_learnt = min(_BITS, n_bits if start or n_bits < _PREFIXES[0] else max(_PREFIXES[0], n_rows // _ROWS_PER_BIT))
         components = start.inner if start and run.keep else principal_components(sums, rank, rng, run.n_threads)
         near = self._neighbors(rows, sums, components, run)
         share = cosine_share(near) if isinstance(self.n_components, str) else 0.0  # cosines are what is too noisy there
@@ -137,6 +141,7 @@ class MixedLearner(Learner):
             batch=_BATCH if start is None else _BATCH_ON,
             noise=chosen(self.noise, NOISE),
             drop=_DROP if start is None else 0.0,
+            prefixes=tuple(b for b in _PREFIXES if b < n_learnt),
             n_threads=run.n_threads,
             verbose=run.verbose,
         )
@@ -250,11 +255,11 @@ class Head:
         return gradient, slopes.sum(axis=0, dtype=np.float64).astype(np.float32)
 
     def extended(self, rows: Floats, n_bits: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Matrix (k, n_bits) and offsets with more bits; `rows` tell how large mixtures of margins are."""
+        """Matrix (k, n_bits) and offsets with fewer or more bits; `rows` tell how large mixtures of margins are."""
         learnt = len(self.offsets)
         more = n_bits - learnt
         if more <= 0:
-            return self.outer.copy(), self.offsets.copy()
+            return self.outer[:, :n_bits].copy(), self.offsets[:n_bits].copy()
         mixture = rng.standard_normal((more, learnt), np.float32).T.copy()  # a longer code begins with a shorter one
         spreads = product(self.margins(rows), mixture, self._n_threads).std(axis=0)
         mixture *= np.float32(_ADDED) / np.where(spreads > 0, spreads, 1)
