@@ -30,7 +30,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_content(html: str, **_: Any) -> str:
     """Drop the dash behind parameters that are explained by their type alone."""
-    return re.sub(r"\s*(?:\u2013|&ndash;)\s*(?=</li>|</p>\s*</li>|<div class=\"doc-md-description\">\s*</div>)", "", html)
+    return re.sub(r"\s*\u2013\s*(?=</li>|<div class=\"doc-md-description\">\s*</div>)", "", html)
 
 
 def on_post_build(config: Any) -> None:
