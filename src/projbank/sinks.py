@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -159,7 +159,11 @@ def _folder(output: Output) -> Iterator[Path]:
         raise FileExistsError(
             f"cannot write {output.path}: there is a folder that is no zarr store; name another output."
         )
-    check_output(target / "..." if target.is_dir() else target, inputs=_inputs_of(output))
+    for path in output.inputs:
+        if Path(os.path.realpath(path)).is_relative_to(target):
+            raise ValueError(f"cannot write {output.path}: it is the input {path}, or holds it; name another output.")
+    if not target.is_dir():
+        check_output(target)
     temporary = target.with_name(f".{target.name}.part")
     lock = target.with_name(f".{target.name}.lock")
     with locked(lock, f"cannot write {output.path}: another process is writing it."):
@@ -171,13 +175,6 @@ def _folder(output: Output) -> Iterator[Path]:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
             lock.unlink(missing_ok=True)
-
-
-def _inputs_of(output: Output) -> Iterable[Path]:
-    for path in output.inputs:
-        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(output.path)):
-            raise ValueError(f"cannot write {output.path}: it is the input {path}, or holds it; name another output.")
-    return ()
 
 
 def _writer(array: Any) -> Write:
