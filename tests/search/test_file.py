@@ -124,6 +124,11 @@ def rewrite_header(path, change):
     path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + length :])
 
 
+def piece(shape, start):
+    """Header of bytes."""
+    return {"dtype": "U8", "shape": shape, "data_offsets": [start, start + int(np.prod(shape))]}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -138,6 +143,10 @@ def rewrite_header(path, change):
         (lambda h: h["ids"].update(shape=["a"]), "damaged header"),
         (lambda h: h["ids"].update(data_offsets=[8, 24]), "damaged header"),
         (lambda h: h.pop("codes"), "damaged"),
+        (
+            lambda h: h.update(ids=piece([2], 0), codes=piece([2, 2], 2), more=piece([14], 6)),
+            "ids and codes do not fit",
+        ),
     ],
 )
 def test_a_changed_header_of_version_1_is_told(tmp_path, change, message):

@@ -102,7 +102,7 @@ def left_over(rows: RowSource, set_aside: int, seed: int) -> NDArray[np.int64]:
 
 def keys(rows: RowSource, ids: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Checksums of the rows of the given ascending ids."""
-    return np.array([xxhash.xxh3_64_intdigest(rows.read(ids[i : i + 1])) for i in range(len(ids))], np.uint64)
+    return np.array([xxhash.xxh3_64_intdigest(rows.read(ids[i : i + 1]).data) for i in range(len(ids))], np.uint64)
 
 
 def _some(rng: np.random.Generator, ids: NDArray[np.int64], most: int) -> NDArray[np.int64]:

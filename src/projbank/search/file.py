@@ -45,9 +45,7 @@ MAX_HEADER = 1 << 20
 CHECKED_BYTES = 64 << 20
 """Tensors up to this size are compared with their checksums when a file is opened; `verify_index` checks all."""
 COPY_BYTES = 32 << 20
-DTYPES: dict[str, np.dtype[Any]] = {
-    name: np.dtype(one) for name, one in (("I64", "<i8"), ("I32", "<i4"), ("F32", "<f4"), ("U8", "u1"))
-}
+DTYPES: dict[str, np.dtype[Any]] = {"I64": np.dtype("<i8"), "U8": np.dtype("u1")}
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _BEGIN = b'{"__metadata__": {"commit": "'
 _SLOT = 32
@@ -232,9 +230,10 @@ def _views(data: NDArray[np.uint8], record: bytes) -> tuple[list[BlockView], Com
 def _check_block(view: BlockView, n_bits: int, everything: bool) -> None:
     """Raise where ids, codes and texts do not fit each other."""
     tensors = view.tensors
-    n = len(tensors.get("ids", ()))
-    shapes = {"ids": (n,), "codes": (n, code_bytes(n_bits)), "names.offsets": (n + 1,), "payload.offsets": (n + 1,)}
-    fits = all(tensors[name].shape == shape for name, shape in shapes.items() if name in tensors)
+    n, wide, byte = len(tensors.get("ids", ())), DTYPES["I64"], DTYPES["U8"]
+    forms = {"ids": (wide, (n,)), "codes": (byte, (n, code_bytes(n_bits)))}
+    forms |= {f"{name}.offsets": (wide, (n + 1,)) for name in ("names", "payload")}
+    fits = all((tensors[name].dtype, tensors[name].shape) == form for name, form in forms.items() if name in tensors)
     if not fits or n_bits <= 0 or not {"ids", "codes"} <= tensors.keys():
         raise IndexFileError("damaged header (ids and codes do not fit each other)")
     _check_sums(view, everything)

@@ -313,12 +313,13 @@ def _texts(tensors: Tensors, what: str) -> Texts | None:
 
 
 def _lists(tensors: Tensors, reaches: str | None) -> Lists:
-    from projbank.search.lists import Lists, Reach
+    from projbank.search.lists import WORDS, Lists, Reach
 
-    words, starts = tensors["lists.words"], np.array(tensors["lists.starts"])
-    sizes = np.diff(starts)
-    fits = starts.shape == (len(tensors["lists.centres"]) + 1,) and starts[0] == 0 and starts[-1] == len(tensors["ids"])
-    if not fits or np.any(sizes < 0) or len(words) != np.sum((sizes + 7) // 8):
+    words, starts, centres = tensors["lists.words"], np.array(tensors["lists.starts"]), tensors["lists.centres"]
+    sizes, n_words = np.diff(starts), min(WORDS, -(-tensors["codes"].shape[1] // 8))
+    fits = starts.shape == (len(centres) + 1,) and starts[0] == 0 and starts[-1] == len(tensors["ids"])
+    fits = fits and np.all(sizes >= 0) and words.shape == (np.sum((sizes + 7) // 8), 8 * n_words)
+    if not fits or centres.shape[1:] != tensors["codes"].shape[1:]:
         raise ValueError("damaged: its lists do not fit its codes.")
     parsed = {int(k): Reach(int(near), tuple(slacks)) for k, (near, slacks) in json.loads(reaches or "{}").items()}
-    return Lists(tensors["lists.centres"], starts, words.view(np.uint64).reshape(len(words), -1, 8), parsed)
+    return Lists(centres, starts, words.view(np.uint64).reshape(len(words), -1, 8), parsed)
