@@ -9,7 +9,7 @@ import numpy as np
 import scipy.stats
 from numpy.typing import ArrayLike, NDArray
 
-from projbank.bits import check_codes, clear_padding, pack, unpack
+from projbank.bits import check_codes, pack, unpack
 from projbank.integrity import check_made_by
 from projbank.metrics import precision_at_k
 from projbank.params import check_choice, check_int
@@ -109,7 +109,7 @@ def check(
         raise ValueError(f"check needs at least 3 codes. Got {len(places)}.")
     if places.max() >= rows.shape[0]:
         raise ValueError(f"ids must be rows of X, in the range [0, {rows.shape[0] - 1}]. Got {places.max()}.")
-    gallery = rows if np.array_equal(places, np.arange(rows.shape[0])) else _Chosen(rows, places)
+    gallery = rows if np.array_equal(places, np.arange(rows.shape[0])) else rows.chosen(places)
     n, n_queries = len(places), check_int("check", "n_queries", n_queries, 1)
     queries = np.sort(np.random.default_rng(seed).permutation(n)[:n_queries])
     ks = sorted({min(k, n - 1) for k in KS})
@@ -154,24 +154,8 @@ def check(
     )
 
 
-class _Chosen(RowSource):
-    """Some rows of another source, in an order of their own."""
-
-    def __init__(self, rows: RowSource, ids: Ids) -> None:
-        self._rows, self._ids = rows, ids
-        self.shape = (len(ids), rows.shape[1])
-
-    def block(self, start: int, stop: int, columns: slice = slice(None)) -> NDArray[np.float32]:
-        """Rows start:stop."""
-        ids = self._ids[start:stop]
-        order = np.argsort(ids, kind="stable")
-        out = np.empty((len(ids), self._rows.shape[1]), np.float32)
-        out[order] = self._rows.read(ids[order])
-        return out[:, columns]
-
-
 def _gallery(bank: Any, X: Any, codes: Any, ids: Any, n_bits: int | None) -> tuple[HammingIndex, Ids]:
-    """Index whose ids are 0, 1, 2 ..., and the row of X of each."""
+    """Index whose ids are 0, 1, 2 ..., and the row of X of each, ascending."""
     made_by = None
     if isinstance(codes, HammingIndex):
         own, made_by, n_bits, codes = codes.ids, codes.made_by, codes.n_bits, codes.codes
@@ -196,7 +180,10 @@ def _gallery(bank: Any, X: Any, codes: Any, ids: Any, n_bits: int | None) -> tup
         places = np.asarray(ids)
         if places.shape != (len(array),) or places.dtype.kind not in "iu" or (places < 0).any():
             raise ValueError(f"ids must be {len(array)} rows of X, one per code. Got shape {places.shape}.")
-    return HammingIndex(clear_padding(array, n_bits), n_bits=n_bits), places.astype(np.int64)
+    if np.any(places[1:] < places[:-1]):  # rows are read in the order of the file
+        order = np.argsort(places, kind="stable")
+        array, places = array[order], places[order]
+    return HammingIndex(array, n_bits=n_bits), places.astype(np.int64)
 
 
 def _others(index: HammingIndex, points: NDArray[Any], queries: Ids, k: int, n_threads: int) -> Ids:
