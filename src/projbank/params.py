@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ def check_positive(owner: object, name: str, value: Any, *, zero: bool = False) 
     reject(owner, name, f"a float in the range {'[' if zero else '('}0.0, inf)", value)
 
 
+positive: Check = check_positive
+not_negative: Check = partial(check_positive, zero=True)
+
+
 def check_choice(owner: object, name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return `value` if it is one of `choices`."""
     if isinstance(value, str) and value in choices:
@@ -49,16 +54,6 @@ def whole(low: int, high: int | None = None) -> Check:
 def one_of(*choices: str) -> Check:
     """Check that a parameter is one of some words."""
     return lambda owner, name, value: check_choice(owner, name, value, choices)
-
-
-def positive(owner: object, name: str, value: Any) -> float:
-    """Check that a parameter is a finite number above 0."""
-    return check_positive(owner, name, value)
-
-
-def not_negative(owner: object, name: str, value: Any) -> float:
-    """Check that a parameter is a finite number from 0 on."""
-    return check_positive(owner, name, value, zero=True)
 
 
 def checks(**by_name: Check) -> Mapping[str, Check]:
