@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from projbank.threads import available_cores, run_ahead, run_all, run_ordered, split_rows, thread_count
+from projbank.threads import available_cores, run_all, run_ordered, split_rows, thread_count
 
 
 def test_thread_count():
@@ -72,24 +72,3 @@ def test_of_several_errors_the_earliest_call_s_is_raised():
         late.clear()
         with pytest.raises(ValueError, match="call 0"):
             list(run_all(work, [(0,), (1,)], 2))
-
-
-def test_the_next_call_runs_while_a_result_is_worked_on():
-    begun = [threading.Event() for _ in range(5)]
-
-    def call(i):
-        begun[i].set()
-        return i
-
-    results = run_ahead(call, [(i,) for i in range(5)])
-    for i, result in enumerate(results):
-        assert result == i
-        assert begun[min(i + 1, 4)].wait(10)
-        assert not any(event.is_set() for event in begun[i + 2 :])
-
-
-def test_an_error_ahead_is_raised_in_its_turn():
-    results = run_ahead(lambda i: 1 // (2 - i), [(0,), (1,), (2,), (3,)])
-    assert [next(results), next(results)] == [0, 1]
-    with pytest.raises(ZeroDivisionError):
-        next(results)

@@ -84,22 +84,6 @@ def run_all(function: Callable[..., T], calls: Sequence[tuple[Any, ...]], n_thre
                 thread.join()
 
 
-def run_ahead(function: Callable[..., T], calls: Sequence[tuple[Any, ...]]) -> Iterator[T]:
-    """Yield ``function(*call)`` of each call in order; a thread runs the next one meanwhile.
-
-    For what waits for a disk, so that what was read is worked on at the same time.
-    """
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(1) as thread:
-        under_way = thread.submit(function, *calls[0])
-        for call in calls[1:]:
-            result = under_way.result()
-            under_way = thread.submit(function, *call)
-            yield result
-        yield under_way.result()
-
-
 def run_each(function: Callable[..., object], calls: Sequence[tuple[Any, ...]], n_threads: int) -> None:
     """Call ``function(*call)`` for each call, as `run_all` does, and return when all have finished."""
     for _ in run_all(function, calls, n_threads):

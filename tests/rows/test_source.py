@@ -1,4 +1,3 @@
-import threading
 import zipfile
 from itertools import pairwise, product
 
@@ -8,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from projbank.rows.files import open_vectors
-from projbank.rows.source import ArrayRows, as_rows, check_finite, fetch_pages, release_pages, row_blocks
+from projbank.rows.source import as_rows, check_finite, release_pages, row_blocks
 from projbank.rows.views import FoldedRows, ScaledRows
 
 
@@ -128,37 +127,6 @@ def test_released_pages_can_be_read_again(tmp_path):
             expected[5] = 7
         np.testing.assert_array_equal(mapped, expected)
     release_pages(X)
-
-
-@pytest.mark.parametrize("n_columns", [1, 3, 5000])
-def test_pages_are_fetched_and_no_number_changes(n_columns, tmp_path):
-    X = np.random.default_rng(2).standard_normal((300, n_columns)).astype(np.float32)
-    np.save(tmp_path / "x.npy", X)
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    for view in (mapped, mapped[10:200], mapped[5:5], mapped[::7], np.asarray(mapped)[:, :2], X):
-        fetch_pages(view)
-    np.testing.assert_array_equal(mapped, X)
-
-
-def test_one_thread_codes_a_block_while_the_next_is_read(tmp_path):
-    X = np.arange(40, dtype=np.float32).reshape(20, 2)
-    asked = [threading.Event() for _ in range(4)]
-
-    class Slow(ArrayRows):
-        in_chunks = True
-
-        def block(self, start, stop, columns=slice(None)):
-            asked[start // 5].set()
-            return super().block(start, stop, columns)
-
-    def code(rows, out):
-        assert asked[min(3, int(rows[0, 0]) // 10 + 1)].wait(10)
-        out[:] = rows
-        return True
-
-    out = np.zeros_like(X)
-    Slow(X).write(code, out, [(i, i + 5) for i in range(0, 20, 5)])
-    np.testing.assert_array_equal(out, X)
 
 
 def test_every_file_kind(tmp_path):

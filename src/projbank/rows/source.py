@@ -8,7 +8,6 @@ or for statistics, and never what kind of rows it has.
 from __future__ import annotations
 
 import importlib
-import itertools
 import mmap
 import warnings
 from abc import ABC, abstractmethod
@@ -21,14 +20,12 @@ from numpy.typing import DTypeLike, NDArray
 
 from projbank.progress import progress
 from projbank.rows.sparse import checked
-from projbank.threads import run_ahead, run_all, run_each, split_rows
+from projbank.threads import run_all, run_each, split_rows
 
 BLOCK_BYTES = 32 << 20
 """How many bytes of float32 rows are held at a time where rows are converted or read from disk."""
 LARGEST = 1e12
 """Largest root mean square of a column that can be learnt from: sums of squares must fit into float32."""
-_PAGE = 4096
-"""Bytes of a page of memory, at least."""
 _LARGE = 1 << 20
 """Numbers from which a copy is worth starting threads for."""
 _READERS = {
@@ -165,13 +162,8 @@ class RowSource(ABC):
         then the first bad value of the rows raises. A sum may also overflow where all values are finite: it stands.
         """
 
-        def read(start: int, stop: int) -> tuple[int, int, Floats]:
+        def work(start: int, stop: int) -> int:
             rows = self.block(start, stop)
-            fetch_pages(rows)
-            return start, stop, rows
-
-        def work(start: int, stop: int, rows: Floats | None = None) -> int:
-            rows = self.block(start, stop) if rows is None else rows
             with np.errstate(invalid="ignore", over="ignore"):  # bad values are refused below
                 is_finite = code(rows, out[start:stop])
             if not is_finite:
@@ -182,12 +174,9 @@ class RowSource(ABC):
         if len(bounds) <= 1:
             run_each(work, bounds, 1)
             return
-        from_disk = self.in_chunks or (self.array is not None and _mapped(self.array) is not None)
-        ahead = n_threads == 1 and from_disk  # more threads read and code in turns as it is
-        done = itertools.starmap(work, run_ahead(read, bounds)) if ahead else run_all(work, bounds, n_threads)
         with progress("coding", self.shape[0], verbose) as advance:
-            for n_rows in done:
-                advance(n_rows)
+            for done in run_all(work, bounds, n_threads):
+                advance(done)
 
 
 class ArrayRows(RowSource):
@@ -320,28 +309,15 @@ def release_pages(block: NDArray[Any]) -> None:
 
     Pages of a mapped file that were read count as the process's memory until then.
     """
-    mapped = _mapped(block)
-    if mapped is not None and hasattr(mmap.mmap, "madvise"):
-        base, start, stop = mapped
-        base.madvise(mmap.MADV_DONTNEED, start, stop - start)
-
-
-def fetch_pages(block: Floats) -> None:
-    """Read a block of a mapped file into memory, by looking at one number of each page."""
-    if _mapped(block) is not None and block.size:
-        block.view(np.uint32)[:, :: _PAGE // 4].max()
-
-
-def _mapped(block: NDArray[Any]) -> tuple[mmap.mmap, int, int] | None:
-    """The map of a file, mapped for reading, that a block is part of, and the bytes of it from the first whole page."""
     base: Any = block
     while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
         base = base.base
     while isinstance(base, np.memmap) and isinstance(base.base, np.memmap):
         base = base.base
-    if not isinstance(base, np.memmap) or base.mode != "r":
-        return None
+    if not isinstance(base, np.memmap) or base.mode != "r" or not hasattr(mmap.mmap, "madvise"):
+        return
     page = mmap.ALLOCATIONGRANULARITY
     file_start = base.ctypes.data - base.offset % page  # a map begins at a whole page
     low, high = np.lib.array_utils.byte_bounds(block)
-    return base._mmap, max(0, low - file_start) // page * page, high - file_start  # type: ignore[attr-defined]
+    start = max(0, low - file_start) // page * page
+    base._mmap.madvise(mmap.MADV_DONTNEED, start, high - file_start - start)  # type: ignore[attr-defined]
