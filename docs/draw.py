@@ -16,6 +16,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.patches import FancyArrowPatch, Rectangle
+from paper_tables import short
 
 HERE = Path(__file__).parent
 SETS = {"imagenette_vlad": "Imagenette, VLAD of photos", "caltech_vlad": "Caltech-101, VLAD of photos"}
@@ -63,7 +64,8 @@ def precision() -> Any:
             weight="bold",
         )
         for size, value in zip(sizes, found, strict=True):
-            ax.annotate(f"{value:.2f}", (size, value), (0, 9), textcoords="offset points", ha="center", color=BLUE)
+            place, side = ((8, -13), "left") if size == sizes[0] else ((0, 9), "center")  # beside a line that rises
+            ax.annotate(short(value), (size, value), place, textcoords="offset points", ha=side, color=BLUE)
         ax.set(xscale="log", xlim=(4, 4 * about["D"] * 1.6), ylim=(0.25, 0.55), title=title, xlabel="bytes a vector")
         ax.set_xticks([8, 63, 500, 4000, 4 * about["D"]], ["8", "63", "500", "4,000", f"{4 * about['D']:,}"])
         ax.minorticks_off()

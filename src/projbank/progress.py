@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
-_ENOUGH = 1 / 8
-"""Steps tell the time left by themselves from this share of the time of the first one on."""
+_ENOUGH, _MUCH = 1 / 8, 1 / 12
+"""Steps tell the time left by themselves from this share of the time of the first one on; the first one tells it
+where it is such a part of all."""
 
 
 class TimeLeft:
@@ -36,7 +37,7 @@ class TimeLeft:
         self._first = since, first = self._first or (now, self._done)
         if now - since > _ENOUGH * (since - self._start):
             self.tell(left * (now - since) / (self._done - first))
-        else:
+        elif self._done >= _MUCH * (self._done + left):
             self.tell(left * (now - self._start) / self._done)
 
     def tell(self, seconds: float) -> None:
