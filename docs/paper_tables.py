@@ -43,7 +43,6 @@ def tables(records: Records) -> dict[str, dict[str, str]]:
         "action": _action(records),
         "statements": _statements(records),
         **_causes(records),
-        "groups": _kernel(records),
         "readings": _readings(records),
         "heads": _heads(records),
     }
@@ -162,6 +161,8 @@ def _equal(records: Records) -> str:
             values = [lengths.get(about["D"] // ratio, (None, 0)) for lengths in found]
             words = [short(value) + SPLITS.get(splits, "") for value, splits in values]
             cells.append("/".join(words) if {*words[bool(size) :]} != {"-"} else "-")
+        if {*cells} == {"-"}:
+            continue
         title = _fixed(about["title"] + (", " + size.replace("=", " = ") if size else ""))
         rows.append([title, short(records["retrieval"][name]["original"][0][1]), *cells])
     return table(["LSH/k-means/equal", "floats", *(f"D/{ratio}" for ratio in ratios)], rows)
@@ -227,17 +228,17 @@ def _tuned(records: Records) -> str:
 def _action(records: Records) -> str:
     """Accuracy of a linear SVM on codes of banks with default parameters and with the paper's, n = 500, lambda = 8."""
     name = "ucf101_unit"
-    dimensions, rows = records["sets"][name]["D"], []
-    for words, lengths in records.get("action", {}).get(name, {}).items():
+    found = {w: lengths for w, lengths in records.get("action", {}).get(name, {}).items() if " " in w}
+    bits = {ratio: f"{records['sets'][name]['D'] // ratio}" for ratio in SVM_RATIOS}
+    ratios = [ratio for ratio in SVM_RATIOS if any(bits[ratio] in lengths for lengths in found.values())]
+    rows = []
+    for words, lengths in found.items():
         method = words.split()[0]
         plain = dict(zip(SVM_RATIOS, records["svm"].get(method, []), strict=False))
-        cells = []
-        for ratio in SVM_RATIOS:
-            default, own = plain.get(ratio, [None]), lengths.get(f"{dimensions // ratio}", [None])
-            cells.append("/".join("-" if v[0] is None else f"{v[0]:.1f}" for v in (default, own)))
-        if " " in words:
-            rows.append([records["methods"].get(method, [method])[0], *cells])
-    return table(["default/paper's", *(f"D/{ratio}" for ratio in SVM_RATIOS)], rows)
+        pairs = [(plain.get(ratio), lengths.get(bits[ratio])) for ratio in ratios]
+        cells = ["/".join("-" if one is None else f"{one[0]:.1f}" for one in pair) for pair in pairs]
+        rows.append([_fixed(records["methods"][method][0]), *cells])
+    return table(["default/paper's", *(f"D/{ratio}" for ratio in ratios)], rows)
 
 
 def _readings(records: Records) -> str:
@@ -249,7 +250,7 @@ def _readings(records: Records) -> str:
             if words.endswith(f" {READ_SIZE}") and bits in lengths:
                 cells = found.setdefault(words.removesuffix(f" {READ_SIZE}"), ["-"] * len(READ_SETS))
                 cells[place] = "/".join(short(value) for value in lengths[bits][:2])
-    rows = [[_reading(records, words), *cells] for words, cells in sorted(found.items())]
+    rows = [[_fixed(_reading(records, words)), *cells] for words, cells in sorted(found.items())]
     titles = [_fixed(records["sets"][name]["title"]) for name in READ_SETS]
     return table(["P@10/P@50", *titles], rows)
 
@@ -272,20 +273,6 @@ def _heads(records: Records) -> str:
     return table(["own bits, head on sums", "head alone", "BPB", "KBPB", "BPB, equal", "KBPB, equal"], rows)
 
 
-def _kernel(records: Records) -> str:
-    """P@50 of linear and RBF banks on both kinds of groups, where the last was measured."""
-    methods, rows = ("bpb", "bpb-equal", "kbpb-rbf", "kbpb-rbf-equal"), []
-    for name, about in records["sets"].items():
-        found = records["retrieval"][name]
-        for place, ratio in enumerate(RATIOS):
-            if "kbpb-rbf-equal" in found and found["kbpb-rbf-equal"][place][1] is not None:
-                values = [found[method][place][1] for method in methods]
-                rows.append(
-                    [_fixed(f"{about['title']}, D/{ratio}"), short(found["original"][0][1]), *map(short, values)]
-                )
-    return table(["P@50", "floats", "BPB", "equal", "KBPB", "equal"], rows)
-
-
 def _whole(records: Records) -> str:
     """Mean average precision and area at the shortest and longest codes for which all of the methods were measured."""
     rows = []
@@ -296,12 +283,8 @@ def _whole(records: Records) -> str:
         for n_bits in dict.fromkeys([lengths[0], lengths[-1]]):
             values = [found[m]["all" if m == "original" else n_bits] for m in WHOLE]
             about = records["sets"][name]
-            rows.append(
-                [
-                    _fixed(f"{about['title']}, D/{round(about['D'] / int(n_bits))}"),
-                    *("/".join(short(v) for v in value[:2]) for value in values),
-                ]
-            )
+            title = _fixed(f"{about['title']}, D/{round(about['D'] / int(n_bits))}")
+            rows.append([title, *("/".join(map(short, v[:2])) + SPLITS.get(v[2], "") for v in values)])
     return table(["MAP/area", "floats", "LSH", "k-means", "equal"], rows)
 
 

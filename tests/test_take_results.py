@@ -80,7 +80,7 @@ def test_chosen_parameters_and_accuracies_are_kept(script, records):
     tuned = {"protocol": {"experiment": "tuned", "training": records["sets"]["worm"]["learnt_from"]}}
     found = cells("bpb", 421, [0.3, 0.4], **tuned)
     script.take(records, [cell | {"chosen": {"lam": lam}} for cell, lam in zip(found, (0.1, 10.0), strict=True)])
-    assert records["tuned"]["worm"]["bpb"] == {"421": [0.35, 2, [{"lam": 0.1}, {"lam": 10.0}]]}
+    assert records["tuned"]["worm"]["bpb"]["421"] == [0.35, 2, [{"lam": 0.1}, {"lam": 10.0}]]
     action = cells("bpb", 421, [0.3], params={"lam": 8.0}, protocol={"experiment": "action"}, accuracy=94.26)
     script.take(records, action)
     assert records["action"]["worm"]["bpb lam=8.0"] == {"421": [94.26, 1]}
