@@ -15,7 +15,7 @@ from projbank.album import describe
 from projbank.album.store import MOST_BITS, AlbumError, File, Model, Store
 from projbank.album.update import Report, Update, Updater
 from projbank.features.coder import MediaCoder
-from projbank.features.media import MAX_PIXELS, read_photo
+from projbank.features.media import read_photo
 from projbank.files import locked
 from projbank.integrity import input_file
 from projbank.models.file import load
@@ -264,8 +264,7 @@ class Album:
 
     def _vector(self, coder: MediaCoder, data: bytes, name: str) -> NDArray[np.float32]:
         describer = coder.describer
-        photo = read_photo(data, name, describer.max_side, colour=describer.colour, max_pixels=MAX_PIXELS)
-        return describer.vector(photo.image)
+        return describer.vector(read_photo(data, name, describer.max_side, colour=describer.colour).image)
 
     def _hits(
         self,

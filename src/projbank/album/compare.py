@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from projbank.features.sift import SIFT
+
 LOOK_SIDE = 16
 LOOK_BITS = LOOK_SIDE * LOOK_SIDE
 
@@ -66,14 +68,8 @@ class Points:
 
 def points_of(grey: NDArray[np.uint8]) -> Points:
     """Find the key points of a grey image."""
-    import cv2
-
-    found, descriptors = cv2.SIFT.create(nfeatures=KEY_POINTS).detectAndCompute(grey, None)
-    if descriptors is None:
-        return Points(grey, np.empty((0, 2), np.float32), np.empty((0, 128), np.uint8))
-    roots = np.sqrt(descriptors / np.maximum(descriptors.sum(axis=1, keepdims=True), 1e-9))
-    places = np.array([point.pt for point in found], dtype=np.float32)
-    return Points(grey, places, np.minimum(np.rint(512 * roots), 255).astype(np.uint8))
+    frames, roots = SIFT(KEY_POINTS).compute(grey)
+    return Points(grey, frames[:, :2], np.minimum(np.rint(512 * roots), 255).astype(np.uint8))
 
 
 def is_same_picture(one: Points, other: Points) -> bool:

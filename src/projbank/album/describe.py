@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from projbank.album.compare import look_of
 from projbank.album.store import DAMAGED, LACKING, Content, File
 from projbank.features.coder import MediaCoder
-from projbank.features.media import HEIC_NEEDED, IMAGE_SUFFIXES, MAX_PIXELS, MediaError, read_photo
+from projbank.features.media import HEIC_NEEDED, IMAGE_SUFFIXES, MediaError, read_photo
 from projbank.features.readers import Item, Source, check_name, walk
 from projbank.features.tasks import State
 
@@ -48,7 +48,7 @@ def vector(state: State, file: str) -> Result:
         return Result(None, None, f"can't be read ({error.strerror or error})")
     key, size = digest(data), len(data)
     try:
-        photo = read_photo(data, file, describer.max_side, colour=describer.colour, max_pixels=MAX_PIXELS)
+        photo = read_photo(data, file, describer.max_side, colour=describer.colour)
         found = describer.vector(photo.image)
     except (MediaError, MemoryError) as error:
         reason = str(error).removeprefix(f"{file}: ") or "is too large for the memory"

@@ -151,9 +151,6 @@ class FeatureExtractor(ListEstimator):
     def _descriptor(self) -> Descriptor:
         return DenseSIFT() if self.descriptor is None else self.descriptor
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "encoder_")
-
 
 def _described_class(params: dict[str, Any], part: str, classes: Iterable[type]) -> Any:
     """Class named in a model file for one part of the extractor, if it is one of `classes`."""

@@ -149,9 +149,7 @@ class _Grid:
         self.points[:, 2] = bin_size
 
 
-@functools.lru_cache(maxsize=64)
-def _grid(height: int, width: int, bin_size: int, step: int) -> _Grid:
-    return _Grid(height, width, bin_size, step)
+_grid = functools.lru_cache(maxsize=64)(_Grid)
 
 
 def _centred(length: int, bin_size: int, step: int) -> NDArray[np.int64]:
@@ -171,12 +169,8 @@ def _blurred(grey: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
     return np.asarray(cv2.GaussianBlur(grey, (0, 0), math.sqrt(missing))) if missing > 0.01 else grey
 
 
-def _window() -> NDArray[np.float32]:
-    line = np.exp(-((np.arange(4) - 1.5) ** 2) / (2 * WINDOW_SIGMA**2))
-    return np.outer(line, line).astype(np.float32)
-
-
-WINDOW = _window()
+_LINE = np.exp(-((np.arange(4) - 1.5) ** 2) / (2 * WINDOW_SIGMA**2))
+WINDOW = np.outer(_LINE, _LINE).astype(np.float32)
 """Weight of each of the 4x4 bins."""
 
 

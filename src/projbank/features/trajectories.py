@@ -19,10 +19,7 @@ FIRST_BINS = np.array([0, 8, 17, 25], dtype=np.int64)
 """First bin of HOG, HOF, MBHx and MBHy in a cell's histogram."""
 STILL_BIN = 16
 """Bin of HOF for what does not move."""
-
-HOG, HOF, MBHX, MBHY = slice(0, 8), slice(8, 17), slice(17, 25), slice(25, 33)
-"""Bins of the four histograms in a cell; the last of HOF counts what does not move."""
-FLOORS = {"hog": 1.0, "hof": 0.05, "mbhx": 0.05, "mbhy": 0.05}
+FLOORS = (1.0, 0.05, 0.05, 0.05)
 """Mean magnitude per pixel (grey levels, pixels) below which a part fades instead of being blown up to length 1."""
 MIN_DEVIATION = 3**0.5
 """Tracks whose coordinates both deviate less (pixels) are static."""
@@ -290,7 +287,7 @@ def _descriptors(
     steps = np.diff(points, axis=1)
     way = np.linalg.norm(steps, axis=2).sum(axis=1)
     parts = [steps.reshape(len(steps), -1) / way[:, None]]
-    for bins, floor in zip((HOG, HOF, MBHX, MBHY), FLOORS.values(), strict=True):
-        part = histograms[..., bins].reshape(len(steps), -1) / pixels_per_cell
+    for histogram, floor in zip(np.split(histograms, FIRST_BINS[1:], axis=-1), FLOORS, strict=True):
+        part = histogram.reshape(len(steps), -1) / pixels_per_cell
         parts.append(part / np.sqrt((part**2).sum(axis=1, keepdims=True) + floor**2))
     return np.concatenate(parts, axis=1).astype(np.float32)
