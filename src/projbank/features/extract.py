@@ -19,7 +19,7 @@ from projbank.features.media import MAX_PIXELS, MediaError
 from projbank.features.outputs import Outputs, Plan, Previous, header, is_same
 from projbank.features.readers import Source
 from projbank.features.rowfile import RowFile
-from projbank.features.tasks import State, encode, process_count, sample_descriptors
+from projbank.features.tasks import State, encode, process_count, refuse, sample_descriptors
 from projbank.features.workers import Processes
 from projbank.integrity import add_note
 from projbank.models.file import load
@@ -36,7 +36,6 @@ SAMPLE_IMAGES = 2000
 class Summary:
     """What an extraction did."""
 
-    outputs: Outputs
     n_rows: int
     n_dims: int
     skipped: list[str] = field(default_factory=list)  # one reason per file, which names it
@@ -104,9 +103,7 @@ def extract(
         if restart:
             unfinished.discard()
         if plan.is_empty and outputs.record.exists() and not unfinished.is_begun():
-            return Summary(
-                outputs, len(plan.rows), extractor.n_dims_, n_classes=len(source.class_names()), changes=changes
-            )
+            return Summary(len(plan.rows), extractor.n_dims_, n_classes=len(source.class_names()), changes=changes)
         job = _job(source, extractor, plan, sample_images)
         if not unfinished.is_begun():
             unfinished.start(job)
@@ -117,18 +114,17 @@ def extract(
             )
         state = State(replace(source, items=()), extractor, max_pixels)
         with Processes(state, process_count(n_jobs, len(plan.todo), source.media)) as processes:
-            run = _Run(source, outputs, unfinished, plan, previous, processes, on_error, verbose)
+            run = _Run(source, unfinished, plan, previous, processes, on_error, verbose)
             return run.finish(extractor, sample_images, changes)
 
 
 @dataclass(frozen=True)
 class _Run:
     source: Source
-    outputs: Outputs
     unfinished: Unfinished
     plan: Plan
     previous: Previous | None
-    processes: Processes[State]
+    processes: Processes
     on_error: str
     verbose: int
 
@@ -162,7 +158,6 @@ class _Run:
         self._write_lists(extractor, done)
         self.unfinished.publish()
         return Summary(
-            outputs=self.outputs,
             n_rows=n_rows,
             n_dims=extractor.n_dims_,
             skipped=[line["reason"] for line in done if not line["ok"]],
@@ -197,14 +192,12 @@ class _Run:
                     rows.append(self.previous.vectors[row], **self.previous.lines[row])
                 else:
                     result = next(results)
-                    if result.array is None and self.on_error == "fail":
-                        raise MediaError(result.reason)
-                    rows.append(result.array, result.reason, file=item.file, **(result.stamp or {}))
-                    n_encoded += 1
                     if result.array is None:
-                        print(f"skipped {result.reason}", file=sys.stderr)
+                        refuse(result.reason, self.on_error)
                     elif result.reason:
                         print(f"warning: {item.file}: {result.reason}, its vector is zero", file=sys.stderr)
+                    rows.append(result.array, result.reason, file=item.file, **(result.stamp or {}))
+                    n_encoded += 1
                     advance(1)
         return n_encoded
 

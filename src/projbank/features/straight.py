@@ -19,7 +19,7 @@ from projbank.features.listing import Listing
 from projbank.features.media import MediaError
 from projbank.features.readers import Item
 from projbank.features.rowfile import RowFile
-from projbank.features.tasks import State, code, process_count, sample_descriptors, vector
+from projbank.features.tasks import State, code, process_count, refuse, sample_descriptors, vector
 from projbank.features.workers import Processes
 from projbank.integrity import add_note
 from projbank.params import check_choice
@@ -75,7 +75,7 @@ def vectors_of(
     ):
         for result in processes.run(vector, ((item,) for item in drawn)):
             if result.array is None:
-                _refuse(result.reason, on_error)
+                refuse(result.reason, on_error)
             elif result.array.any():
                 rows[n_rows] = result.array
                 n_rows += 1
@@ -151,7 +151,7 @@ def _code_rest(
     ):
         for result in processes.run(code, ((Item(stamp[0]), stamp) for stamp in rest)):
             if result.array is None:
-                _refuse(result.reason, on_error)
+                refuse(result.reason, on_error)
             elif result.reason:
                 text = f"{result.stamp[0]}: {result.reason}, its code is that of a zero vector"
                 print(f"warning: {text}", file=sys.stderr)
@@ -188,9 +188,3 @@ def compared(stamps: Iterator[list[Any]]) -> tuple[Callable[[dict[str, Any]], bo
         yield from stamps
 
     return holds, rest()
-
-
-def _refuse(reason: str, on_error: str) -> None:
-    if on_error == "fail":
-        raise MediaError(reason)
-    print(f"skipped {reason}", file=sys.stderr)

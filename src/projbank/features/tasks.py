@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -112,8 +113,15 @@ def _opened(state: State, item: Item) -> Iterator[Any]:
             yield video_frames(path, item.file, describer.max_side, most)
 
 
+def refuse(reason: str, on_error: str) -> None:
+    """Raise MediaError for a file that can't be described, or say that it is skipped."""
+    if on_error == "fail":
+        raise MediaError(reason)
+    print(f"skipped {reason}", file=sys.stderr)
+
+
 def sample_descriptors(
-    processes: Processes[State], items: Iterable[tuple[int, Item]], encoder: Encoder, on_error: str, verbose: int
+    processes: Processes, items: Iterable[tuple[int, Item]], encoder: Encoder, on_error: str, verbose: int
 ) -> list[NDArray[np.float32]]:
     """Descriptors to learn from, as many of each numbered file as make up the encoder's `max_descriptors`."""
     items = list(items)

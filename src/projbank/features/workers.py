@@ -14,18 +14,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-S = TypeVar("S")
 T = TypeVar("T")
 AHEAD = 4
 """Tasks per process that are under way or wait to be taken."""
 
 
-class Processes(Generic[S]):
+class Processes:
     """Runs ``task(state, *call)`` here (one job) or in worker processes; use as a context manager.
 
     Parameters
@@ -34,7 +32,7 @@ class Processes(Generic[S]):
     n_jobs : number of processes
     """
 
-    def __init__(self, state: S, n_jobs: int) -> None:
+    def __init__(self, state: Any, n_jobs: int) -> None:
         self._state = state
         self._n_jobs = n_jobs
         self._pool: ProcessPoolExecutor | None = None
@@ -55,9 +53,7 @@ class Processes(Generic[S]):
             self._processes = set(multiprocessing.active_children()) - others
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if self._pool is None:
             return
         if kind is not None:  # nobody waits for what is under way
