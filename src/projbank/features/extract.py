@@ -78,7 +78,7 @@ def extract(
     relearn : start over: replace vectors and codebook that exist
     force : replace files of another kind that stand where the outputs go
     max_pixels : a picture or frame of more pixels counts as one that can't be decoded
-    n_jobs : worker processes; None is one per core
+    n_jobs : worker processes at most; None is one per core
     """
     outputs = Outputs(Path(output))
     check_choice("extract", "on_error", on_error, ("fail", "skip"))

@@ -103,7 +103,7 @@ def code_files(
     coder : describer and bank
     output : path that ends in .npy
     on_error : "fail" raises MediaError for a file that can't be decoded, "skip" reports it and leaves it out
-    n_jobs : worker processes; None is one per core
+    n_jobs : worker processes at most; None is one per core
     """
     check_choice("code_files", "on_error", on_error, ("fail", "skip"))
     if coder.media != listing.media:
