@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import matplotlib as mpl
@@ -51,8 +52,11 @@ def precision() -> Any:
             ax.annotate(
                 label, (sizes[-1], found[-1]), (8, below), textcoords="offset points", va="center", color=colour
             )
-        own = [row for row in rows if row["method"] == "mixed" and "params" not in row]
-        sizes, found = zip(*sorted((row["bits"] / 8, row["hamming"][1]) for row in own), strict=True)
+        own: dict[int, list[float]] = {64: [], about["D"] // 64: [], about["D"] // 8: []}
+        for row in rows:
+            if row["method"] == "mixed" and "params" not in row and row["bits"] in own:
+                own[row["bits"]].append(row["hamming"][1])
+        sizes, found = [bits / 8 for bits in own], [fmean(values) for values in own.values()]
         ax.plot(sizes, found, "o-", color=BLUE, ms=8, lw=2.5)
         ax.annotate(
             "projbank",

@@ -27,6 +27,9 @@ DEFAULT = {
     "caltech_conv320": "Caltech-101, maps of a small net",
     "ucf101": "UCF101 videos, net features",
     "worm": "worm neurons, gene counts",
+    "imagenette_fv": "Imagenette photos, Fisher vectors",
+    "caltech_fv": "Caltech-101 photos, Fisher vectors",
+    "imagenette_conv1280": "Imagenette, larger maps",
     "tiny_vlad": "Tiny-ImageNet photos, VLAD",
 }
 """Sets on which `benchmarks.mixed` measures the default; the first six stand in the README."""
@@ -96,13 +99,14 @@ def cost(records: Records) -> str:
     return table(["D/16 / D/8", "model, MB", "training, s", "coding, µs"], rows)
 
 
-def measured(name: str) -> dict[int | str, list[float]]:
+def measured(name: str, distance: str = "hamming") -> dict[int | str, list[float]]:
     """Return P@10 and P@50 of the default by bits, as means over seeds, of the floats ("floats"), and D ("D")."""
     found = json.loads((MEASURED / f"mixed_{name}.json").read_text(encoding="utf-8"))
     cells: dict[int | str, list[list[float]]] = {}
     for row in found["rows"]:
         if row["method"] in ("original", "mixed") and "params" not in row:
-            cells.setdefault("floats" if row["method"] == "original" else row["bits"], []).append(row["hamming"])
+            is_float = row["method"] == "original"
+            cells.setdefault("floats" if is_float else row["bits"], []).append(row["hamming" if is_float else distance])
     means = {key: [fmean(values) for values in zip(*rows, strict=True)] for key, rows in cells.items()}
     return {"D": [found["data"]["dimensions"]], **means}
 
@@ -121,13 +125,14 @@ def figures() -> str:
 def default() -> str:
     """Return what the default finds at several lengths."""
     lengths: dict[str, Callable[[int], int]] = {"64 bits": lambda D: 64}
-    lengths |= {f"D/{ratio}": lambda D, ratio=ratio: D // ratio for ratio in (64, 32, 8)}  # type: ignore[misc]
+    lengths |= {f"D/{ratio}": lambda D, ratio=ratio: D // ratio for ratio in (64, 8)}  # type: ignore[misc]
     rows = []
     for name, title in DEFAULT.items():
         found = measured(name)
         keys = ["floats", *(of(int(found["D"][0])) for of in lengths.values())]
-        rows.append([title, *(" / ".join(map(short, found[key])) if key in found else "-" for key in keys)])
-    return table(["P@10 / P@50", "floats", *lengths], rows)
+        cells = [found.get(key) for key in keys] + [measured(name, "asymmetric").get(int(found["D"][0]) // 64)]
+        rows.append([title, *(" / ".join(map(short, cell)) if cell else "-" for cell in cells)])
+    return table(["P@10 / P@50", "floats", *lengths, "D/64, float queries"], rows)
 
 
 def page(name: str, text: str, tables: dict[str, str]) -> str:
