@@ -33,6 +33,15 @@ DEFAULT = {
     "tiny_vlad": "Tiny-ImageNet photos, VLAD",
 }
 """Sets on which `benchmarks.mixed` measures the default; the first six stand in the README."""
+FIDELITY = {
+    "imagenette_vlad": "Imagenette VLAD, 32,000",
+    "imagenette_fv": "Imagenette FV, 64,000",
+    "caltech_vlad": "Caltech-101 VLAD, 32,000",
+    "caltech_fv": "Caltech-101 FV, 64,000",
+    "ucf101": "UCF101, 20,480",
+    "worm": "worm neurons, 13,488",
+}
+"""Sets on which `benchmarks.fidelity` measures codes for distances, and how many numbers a vector has."""
 BANKS = ("original", "joint", "joint asymmetric", "joint solver=random")
 AT_50 = (*BANKS, "itq", "kmeans+itq", "rabitq", "bpbc", "cbe", "lsh", "bpb", "kbpb-rbf")
 AT_10 = ("original", "joint", "joint solver=random", "itq", "lsh", "bpb")
@@ -135,6 +144,23 @@ def default() -> str:
     return table(["P@10 / P@50", "floats", *lengths, "D/64, float queries"], rows)
 
 
+def fidelity() -> str:
+    """Return what codes for distances find of the floats' ten nearest, beside others of as many bytes."""
+    found = json.loads((MEASURED / "fidelity.json").read_text(encoding="utf-8"))["sets"]
+    kinds, peers = ("hamming", "asymmetric"), ("LSH", "ITQ", "PQ", "PCA+PQ", "OPQ", "RaBitQ")
+    rows = []
+    for name, title in FIDELITY.items():
+        lengths = found.get(name, {}).get("recall of 10 among the first 10 and 100", {})
+        for bits in sorted(lengths, key=int):
+            cells = {
+                method: [" / ".join(short(cell[kind][i]) for kind in kinds if kind in cell) for i in (0, 1)]
+                for method, cell in lengths[bits].items()
+            }
+            others = (cells[peer][0] if peer in cells else "-" for peer in peers)
+            rows.append([title, f"{int(bits):,}", f"**{cells['distances'][0]}**", cells["distances"][1], *others])
+    return table(["", "bits", "`distances`", "in 100", *peers], rows)
+
+
 def page(name: str, text: str, tables: dict[str, str]) -> str:
     """Return a page with each table between `<!-- NAME -->` and `<!-- /NAME -->` written again."""
     for title, lines in tables.items():
@@ -151,7 +177,8 @@ def tables_of(records: Records) -> dict[str, dict[str, str]]:
     tables["precision-50"] = precision(records, AT_50, 1)
     tables["precision-10"] = precision(records, AT_10, 0)
     tables["default"] = default()
-    return {"../README.md": {"figures": figures()}, "results.md": tables} | paper_tables.tables(records)
+    others = {"../README.md": {"figures": figures()}, "distances.md": {"fidelity": fidelity()}}
+    return others | {"results.md": tables} | paper_tables.tables(records)
 
 
 def main() -> int:

@@ -46,9 +46,9 @@ class ProjectionBank(ModelCoder):
         worth.
     preserve : {"neighbourhoods", "distances"}
         What codes are for. "neighbourhoods": vectors of a kind get like codes, which helps to find what belongs
-        together. "distances": codes find the vectors' own nearest neighbours, by rotated principal components of the
-        whole vector; only `n_bits`, `rank`, `train_size` and `standardize` count, and coding costs D * rank
-        (docs/distances.md).
+        together. "distances": codes find the vectors' own nearest neighbours, by principal components of the whole
+        vector and bits that are chosen together; only `n_bits`, `rank`, `train_size` and `standardize` count, and
+        coding costs D * rank (docs/distances.md).
     grouping : {"auto", "learnt", "kmeans", "kmeans-equal", "random", "contiguous"} or array of int
         Which dimensions share a bit, or a sum of a headed bank; an array gives each dimension's group, 0 to n_bits - 1,
         shape (D,), or its r groups, shape (r, D). "auto": "learnt" for the joint solver, k-means for the paper's, else
@@ -107,9 +107,11 @@ class ProjectionBank(ModelCoder):
     centers_ : (n_sums,) float32
         Subtracted from the sums of a headed bank.
     inner_, outer_ : (n_sums, rank) and (rank, n_bits) float32
-        The head: margins are (sums - centers) inner outer - biases. For distances `inner_` is (D, rank), and margins
-        are x inner outer - biases.
+        The head: margins are (sums - centers) inner outer - biases. For distances `inner_` is (D, rank), `outer_` has
+        a row more, and bits are chosen so that the columns of their values add up to a row's components
+        (`projbank.models.dense`); `means_`, `factors_`, `near_`, `constants_` and `offsets_` belong to it.
     biases_ : (n_bits,) float32
+        Thresholds (not for distances).
     query_biases_ : (n_bits,) float32
         Thresholds of queries (distances).
     group_sizes_ : (n_bits,) int64

@@ -1,33 +1,36 @@
-"""The learner for distances: principal components of the rows, rotated so that bits tell how near vectors are.
+"""The learner for distances: principal components of the rows, and bits that are chosen together to tell them.
 
-Components (D x k) keep what varies most. A rotation (k x n_bits) turns them into margins, whose signs are the bits.
-Up to some thousand bits it is learnt: margins come near the corners of a box, so that signs lose little. Its edges are
-longer for earlier bits, which so take more of the leading components: the first 64, 128, 256, ... bits of a code are
-good codes by themselves. Further bits are random orthogonal frames of all components, for which learning wins nothing.
+Components (D x k) keep what varies most. A rotation (k x n_bits) turns them into margins, whose signs are the first
+bits. Up to some thousand bits it is learnt: margins come near the corners of a box, so that signs lose little. Its
+edges are longer for earlier bits, which so take more of the leading components: the first 64, 128, 256, ... bits of a
+code are good codes by themselves. Further bits are random orthogonal frames of all components.
 
-Thresholds at the mean tell angles only. Where distances depend on lengths as well, two things make up for it. Rows'
-thresholds are spread about the mean: for t uniform over a range that holds a and b, the mean of (a - t) sign(b - t)
-falls with (a - b)^2, but for what depends on a alone. And queries' thresholds are moved so that bits that are typical
-of short rows count for more. How much of both is what finds most of some rows.
+Then each bit gets a column, and a row's components and length are told by the sum of its bits' columns. Columns and
+bits are learnt in turns: columns by ridge regression that holds on to the rotation, bits by descent (`DenseHead`). What
+counts is what queries make of it: a row's error is weighed by the mean and the spread of those queries that find it
+among their nearest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from itertools import pairwise
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from projbank.learn.components import Components, streamed_components
+from projbank.learn.components import streamed_components
 from projbank.learn.rotation import learn_rotation, random_frame
 from projbank.learn.run import Learner, Run, chosen
 from projbank.learn.target import product
-from projbank.models.dense import DenseHead
+from projbank.models.dense import BLOCK, DenseHead, Near, counts, nested
 from projbank.progress import progress, say
 from projbank.rows.source import RowSource, check_finite
-from projbank.rows.views import ChosenRows, ScaledRows, standardised
+from projbank.rows.views import ChosenRows, standardised
+from projbank.threads import run_each, split_rows
 
 RANK = 1024
 """Components at most, unless told otherwise."""
@@ -39,13 +42,14 @@ _SHORTEST, _SLOPE = 64, 0.125
 """An edge is (n_bits / b) ** slope, for the bits of the shortest of the codes of 64, 128, ... bits that has them."""
 _ROUNDS = 20
 _TURNED = 8192
-"""Rows that the rotation is learnt from."""
-_SPREADS = (0.0, 0.5, 1.0, 1.5)
-"""How far from the mean thresholds may lie, in deviations of the margin."""
-_SHARES, _RIDGE = (0.5, 1.0), 0.3
-"""How much of what bits tell of lengths queries may take up; and how far that is held back from learning by heart."""
-_ASKED, _SHOWN, _NEAREST = 256, 1024, 10
-"""Queries and rows by which thresholds are chosen: by how many of the nearest they find."""
+"""Rows that rotation and columns are learnt from."""
+_TURNS = 3
+"""Turns of columns and bits."""
+_HOLD, _HOLDS = 4.0, (0.1, 0.5, 2, 8, 32)
+"""How strongly columns hold on to the rotation, against learning by heart; and how far bits are held back from telling
+lengths: what finds most."""
+_ASKED, _SHOWN, _NEAREST = 600, 1200, 10
+"""Queries of which it is known how they differ from their nearest; rows to find; what counts as nearest."""
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -53,7 +57,7 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class DistanceLearner(Learner):
-    """Learns components and their rotation; parameters as those of `ProjectionBank`."""
+    """Learns components, their rotation and columns; parameters as those of `ProjectionBank`."""
 
     takes_queries: ClassVar[bool] = True
 
@@ -62,105 +66,189 @@ class DistanceLearner(Learner):
     standardize: bool
 
     def learn(self, rows: RowSource, n_bits: int, run: Run) -> DenseHead:
-        """Read the rows once for components, and some of them again for their rotation."""
+        """Read the rows once for components, and some of them again for rotation and columns."""
         ids = rows.sample(chosen(self.train_size, TRAIN_SIZE), run.seed)
         if len(ids) < rows.shape[0]:
             say(f"learning from {len(ids)} of {rows.shape[0]} rows", run.verbose)
             rows = ChosenRows(rows, ids)
-        seen, scale = standardised(rows, True) if self.standardize else (rows, None)
+        seen, scale = standardised(rows, True) if self.standardize else (rows, np.ones(rows.shape[1], np.float32))
         rank = min(*rows.shape, chosen(self.rank, min(n_bits, RANK)))
         found = streamed_components(seen, rank, run.n_threads)
-        outer = self._rotation(seen, found, n_bits, run)
-        biases = (found.means @ found.directions @ outer).astype(np.float32)
-        deviations = np.sqrt(found.variances @ outer.astype(np.float64) ** 2)
-        queries = run.queries if scale is None or run.queries is None else ScaledRows(run.queries, scale)
-        model = self._placed(DenseHead(found.directions, outer, biases, biases), deviations, seen, queries, run)
-        return model if scale is None else replace(model, inner=model.inner / scale[:, None])
+        rank = found.directions.shape[1]
+        size = np.float32(max(np.sqrt(found.variances.mean()), 1e-30))
+        model = DenseHead(
+            means=(found.means * scale).astype(np.float32),
+            factors=1 / (scale * size),
+            inner=found.directions,
+            outer=np.zeros((rank + 1, n_bits), np.float32),
+            near=np.zeros((3, rank + 1), np.float32),
+            constants=np.array([run.queries is None, 0], np.float32),
+            offsets=np.zeros(len(nested(n_bits)[0]), np.float32),
+            query_biases=np.zeros(n_bits, np.float32),
+        )
+        few = coordinates(model, ChosenRows(rows, rows.sample(_TURNED, run.seed)), run.n_threads)
+        offset = few[:, -1].mean(dtype=np.float64)
+        few[:, -1] -= offset
+        model.constants[1] = offset
+        near, trial = self._near(model, few, run)
+        model = replace(model, near=np.stack(near))
+        model = learnt_columns(model, few, trial, self._rotation(few[:, :-1], n_bits, run), run)
+        biases = model.outer[-1]
+        if run.queries is not None:
+            biases = biases - origin(model) @ model.outer[:-1]
+        return replace(model, query_biases=biases)
 
-    def _rotation(self, rows: RowSource, found: Components, n_bits: int, run: Run) -> Floats:
+    def _near(self, model: DenseHead, few: Floats, run: Run) -> tuple[Near, Trial]:
+        """Queries among whose nearest a row is, by linear regression on the row, each coordinate by itself.
+
+        Without queries rows look for each other by Euclidean distance, else queries for rows by inner product.
+        """
+        rng = np.random.default_rng([run.seed, 4])
+        own = np.empty(0, np.int64)
+        if run.queries is None:
+            own = rng.permutation(len(few))[: min(_ASKED, len(few) // 2)]
+            asked = few[own, :-1]
+        else:
+            some = ChosenRows(run.queries, run.queries.sample(_ASKED, run.seed))
+            check_finite(some.read(np.arange(some.shape[0])), name="queries")
+            asked = coordinates(model, some, run.n_threads)[:, :-1] + origin(model)
+        scores = product(asked, few[:, :-1].T, run.n_threads) - few[:, -1]
+        scores[np.arange(len(own)), own] = -np.inf
+        ids = nearest(scores, min(_NEAREST, len(few) - 1))
+        pairs = np.repeat(asked, ids.shape[1], axis=0), few[ids.ravel(), :-1]
+        means = [part.mean(axis=0, dtype=np.float64) for part in pairs]
+        queries, rows = (np.subtract(part, mean, dtype=np.float32) for part, mean in zip(pairs, means, strict=True))
+        squares, both = (np.einsum("ij,ij->j", rows, other) for other in (rows, queries))
+        slopes = np.maximum(both, 0) / np.maximum(squares, 1e-30)
+        queries -= slopes * rows
+        found = slopes, means[0] - slopes * means[1], np.mean(queries**2, axis=0)
+        near = Near(*(np.append(part, last).astype(np.float32) for part, last in zip(found, (0, -1, 0), strict=True)))
+        others = np.delete(np.arange(len(few)), own)
+        shown = few[rng.permutation(others)[:_SHOWN]]
+        scores = product(asked, shown[:, :-1].T, run.n_threads) - shown[:, -1]
+        asked = np.hstack([asked, np.full((len(asked), 1), -1, np.float32)])
+        return near, Trial(asked, shown, nearest(scores, min(_NEAREST, len(shown))))
+
+    def _rotation(self, values: Floats, n_bits: int, run: Run) -> Floats:
         """Matrix (k, n_bits): a learnt rotation of the leading components, then random frames of all of them."""
         rng = np.random.default_rng([run.seed, 3])
-        k = found.directions.shape[1]
+        k = values.shape[1]
         learnt = min(k, n_bits if n_bits <= _ALL else _FIRST)
-        few = ChosenRows(rows, rows.sample(_TURNED, run.seed))
-        leading = found.directions[:, :learnt]
-        values = np.empty((few.shape[0], learnt), np.float32)
-        for start, block in few.blocks():
-            centred = np.subtract(block, found.means, dtype=np.float32)
-            values[start : start + len(block)] = product(centred, leading, run.n_threads)
-        size = np.sqrt(np.mean(values**2, dtype=np.float64))
-        values /= np.float32(max(size, 1e-30))
+        leading = np.ascontiguousarray(values[:, :learnt])
+        leading /= np.float32(max(np.sqrt(np.mean(leading**2, dtype=np.float64)), 1e-30))
         matrix = np.zeros((k, n_bits), np.float32)
         with progress("rotation", _ROUNDS, run.verbose) as advance:
-            turn, _ = learn_rotation(values, learnt, _ROUNDS, rng, edges=box_edges(learnt), advance=advance)
+            turn, _ = learn_rotation(leading, learnt, _ROUNDS, rng, edges=box_edges(learnt), advance=advance)
         matrix[:learnt, :learnt] = turn
         matrix[:, learnt:] = random_frame(k, n_bits - learnt, rng)
         return matrix
 
-    def _placed(
-        self, model: DenseHead, deviations: NDArray[np.float64], rows: RowSource, queries: RowSource | None, run: Run
-    ) -> DenseHead:
-        """Place the thresholds of rows and queries where they find most.
 
-        Without queries some rows look for others by Euclidean distance, with the thresholds of rows or with ones that
-        tell lengths. Queries look for rows by inner product, with the thresholds of rows, zeros, or their own means.
-        """
-        rng = np.random.default_rng([run.seed, 4])
-        ids = rng.permutation(rows.sample(_ASKED + _SHOWN, run.seed))
-        if queries is None:
-            own, ids = np.split(ids, [len(ids) * _ASKED // (_ASKED + _SHOWN)])
-            asked = rows.read(np.sort(own))
-        else:
-            asked = queries.read(queries.sample(_ASKED, run.seed))
-            check_finite(asked, name="queries")
-        shown = rows.read(np.sort(ids))
-        if not len(asked):
-            return model
-        leading = (product(part, model.inner, run.n_threads) for part in (shown, asked))
-        margins, values = (product(part, model.outer, run.n_threads) for part in leading)
-        means = shown.mean(axis=0, dtype=np.float64)
-        shown = np.subtract(shown, means, dtype=np.float32)
-        lengths = np.zeros(len(shown), np.float32)
-        if queries is None:
-            lengths = np.einsum("ij,ij->i", shown, shown) / 2
-            asked = np.subtract(asked, means, dtype=np.float32)
-        products = product(asked, shown.T, run.n_threads)
-        k = min(_NEAREST, len(shown))
-        true = nearest(products - lengths, k)
-        places = rng.permutation(np.linspace(-1, 1, 2 * len(deviations) + 1)[1::2]) * deviations
-        best, most = model, -1.0
-        for spread in _SPREADS:
-            biases = (model.biases + spread * places).astype(np.float32)
-            signs = np.where(margins > biases, np.float32(1), np.float32(-1))
-            if queries is None:
-                told = told_lengths(signs, values - model.biases, products, lengths)
-                others = [model.biases + share * told for share in _SHARES]
-            else:
-                others = [np.zeros_like(biases), values.mean(axis=0)]
-            for query_biases in (biases, *others):
-                share = 0.0
-                for form in (values - query_biases, np.where(values > query_biases, np.float32(1), np.float32(-1))):
-                    ids = nearest(product(form, signs.T, run.n_threads), k)
-                    share += float(np.mean((ids[:, :, None] == true[:, None, :]).any(axis=2)))
-                if share > most:
-                    best, most = replace(model, biases=biases, query_biases=query_biases), share
-        return best
+def learnt_columns(model: DenseHead, few: Floats, trial: Trial, rotation: Floats, run: Run) -> DenseHead:
+    """Learn columns for the bits of some rows with coordinates (n, k + 1), and those bits, in turns."""
+    signs = np.where(product(few[:, :-1], rotation, run.n_threads) > 0, np.float32(1), np.float32(-1))
+    with progress("columns", _TURNS, run.verbose) as advance:
+        for turn in range(_TURNS):
+            if turn:
+                signs = _chosen(model, few, run.n_threads)
+            ways = _fitted(model, few, signs, rotation, run.n_threads)
+            model = max(ways, key=lambda way: trial.found(way, run.n_threads))
+            advance(1)
+    return model
 
 
-def told_lengths(signs: Floats, values: Floats, products: Floats, lengths: Floats) -> Floats:
-    """Thresholds of queries by which sums of bits tell lengths as well, (n_bits,), by ridge regression.
+class Trial(NamedTuple):
+    """Queries (m, k + 1) and rows (n, k + 1) by coordinates, and the nearest rows of each query: what codes find."""
 
-    signs (n, n_bits) of rows; values (m, n_bits) of queries; products (m, n) of both, that sums of values times bits
-    are in proportion to; lengths (n,), what is to be subtracted from products.
+    asked: Floats
+    shown: Floats
+    true: Ids
+
+    def found(self, model: DenseHead, n_threads: int) -> float:
+        """Share of the nearest that codes find, Hamming and asymmetric, summed over nested codes by their weights."""
+        signs, values = _chosen(model, self.shown, n_threads), product(self.asked, model.outer, n_threads)
+        total = 0.0
+        for end, weight in zip(*nested(model.n_bits), strict=True):
+            for form in (values, np.where(values > 0, np.float32(1), np.float32(-1))):
+                ids = nearest(product(form[:, :end], signs[:, :end].T, n_threads), self.true.shape[1])
+                total += float(weight) * float(np.mean((ids[:, :, None] == self.true[:, None, :]).any(axis=2)))
+        return total
+
+
+def coordinates(model: DenseHead, rows: RowSource, n_threads: int) -> Floats:
+    """Coordinates of all rows, (n, k + 1)."""
+    out = np.empty((rows.shape[0], len(model.outer)), np.float32)
+
+    def write(start: int, stop: int) -> None:
+        out[start:stop] = model.coordinates(rows.block(start, stop))
+
+    run_each(write, split_rows(len(out), BLOCK), n_threads)
+    return out
+
+
+def origin(model: DenseHead) -> Floats:
+    """What the means lie at, (k,): to be added to coordinates where inner products count."""
+    return (model.means * model.factors) @ model.inner
+
+
+def _chosen(model: DenseHead, few: Floats, n_threads: int) -> Floats:
+    """Signs of the bits of rows with given coordinates."""
+    signs = np.empty((len(few), model.n_bits), np.float32)
+
+    def write(start: int, stop: int) -> None:
+        signs[start:stop] = model.chosen(few[start:stop])[0]
+
+    model.prepare()
+    run_each(write, split_rows(len(few), BLOCK), n_threads)
+    return signs
+
+
+def _fitted(model: DenseHead, few: Floats, signs: Floats, rotation: Floats, n_threads: int) -> Iterator[DenseHead]:
+    """Models with columns for given bits: ridge regression for all nested codes at once.
+
+    They differ by how far bits are held back from telling lengths.
     """
-    centred = signs - signs.mean(axis=0)
-    sums = values @ centred.T
-    products = products - products.mean(axis=1, keepdims=True)
-    slope = float(np.vdot(sums, products)) / max(float(np.vdot(products, products)), 1e-30)
-    squares = (centred @ centred.T).astype(np.float64)
-    squares[np.diag_indices_from(squares)] += _RIDGE * len(signs)
-    weights = scipy.linalg.solve(squares, slope * (lengths - lengths.mean(dtype=np.float64)), assume_a="pos")
-    return np.asarray(centred.T @ weights, np.float32)
+    near, known = Near(*model.near), few[:, :-1]
+    ends, weights = nested(model.n_bits)
+    count = counts(model.n_bits)
+    m = len(count)
+    first = np.ascontiguousarray(signs[:, :m])
+    squares = product(first.T, first, n_threads)
+    squares *= np.minimum(count[:, None], count)
+
+    def solve(wanted: Floats, hold: float) -> Floats:
+        held = squares.copy()
+        held[np.diag_indices_from(held)] += np.float32(hold * len(few)) * count
+        factor = scipy.linalg.cho_factor(held, lower=True, overwrite_a=True, check_finite=False)
+        return np.asarray(scipy.linalg.cho_solve(factor, wanted, check_finite=False), np.float32)
+
+    told = product(signs, rotation.T, n_threads)
+    weighted = near.spreads[:-1] * told
+    share = np.float32(np.vdot(weighted, known) / max(float(np.vdot(weighted, told)), 1e-30))
+    columns = share * rotation
+    wanted = np.zeros((m, known.shape[1]), np.float32)
+    for end, weight, left in zip(ends, weights, _left(known, signs, columns, ends, n_threads), strict=True):
+        wanted[:end] += weight * product(first[:, :end].T, left, n_threads)
+    columns[:, :m] += solve(wanted, _HOLD).T
+    asked = near.slopes[:-1] * known + near.intercepts[:-1]
+    targets, wanted = np.empty((len(few), len(ends)), np.float32), np.zeros(m, np.float32)
+    for p, left in enumerate(_left(known, signs, columns, ends, n_threads)):
+        targets[:, p] = few[:, -1] - np.einsum("ij,ij->i", asked, left)
+        wanted[: ends[p]] += weights[p] * (first[:, : ends[p]].T @ (targets[:, p] - targets[:, p].mean()))
+    for hold in _HOLDS:
+        lengths = np.zeros(model.n_bits, np.float32)
+        lengths[:m] = solve(wanted, hold)
+        told = np.stack([signs[:, :end] @ lengths[:end] for end in ends], axis=1)
+        offsets = np.asarray((told - targets).mean(axis=0), np.float32)
+        yield replace(model, outer=np.vstack([columns, lengths]), offsets=offsets)
+
+
+def _left(values: Floats, signs: Floats, columns: Floats, ends: Ids, n_threads: int) -> Iterator[Floats]:
+    """What is left of values (n, k) by the first bits, as many as each of the ascending ends; one array, changed."""
+    left = values.copy()
+    for start, end in pairwise([0, *ends]):
+        left -= product(signs[:, start:end], columns[:, start:end].T, n_threads)
+        yield left
 
 
 def box_edges(n_bits: int) -> Floats:
