@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from projbank.bits import code_bytes
+from projbank.bits import code_bytes, pack
 from projbank.learn.renewal import Kept, keep_comparable, start_model
 from projbank.learn.run import Place, Run
 from projbank.models.file import ModelFile
@@ -281,6 +281,11 @@ class ModelCoder(RowCoder):
         """
         rows = self._check_rows(X)
         return self.model_.query_values(rows, n_threads=thread_count(self.n_jobs), verbose=self.verbose)
+
+    def query_codes(self, X: Any) -> NDArray[np.uint8]:
+        """Codes of queries for Hamming search, as `transform`; a bank for distances gives queries bits of their own."""
+        check_is_fitted(self)
+        return pack(self.query_values(X) > 0) if self.model_.has_query_bits else self.transform(X)
 
     @property
     def model_bytes(self) -> int:

@@ -54,8 +54,7 @@ def test_bits_take_the_value_with_the_smaller_loss(n_bits, m, ends):
     expected = signs.astype(float)
     parts = [left[p] - signs[:, :end] @ matrix[:, :end].T for p, end in enumerate(ends)]
     fields = [
-        sum(w * part @ matrix[:, j] for w, part, e in zip(weights, parts, ends, strict=True) if e > j)
-        for j in range(m)
+        sum(w * part @ matrix[:, j] for w, part, e in zip(weights, parts, ends, strict=True) if e > j) for j in range(m)
     ]
     rests = np.stack([rest[p] - (shares[:, :e] * signs[:, :e]).sum(axis=1) for p, e in enumerate(ends)], axis=1)
     margins = np.zeros((n, n_bits), np.float32)

@@ -70,7 +70,7 @@ def test_the_first_bits_are_a_good_code(data):
         first, asked = np.ascontiguousarray(codes[:, : n_bits // 8]), np.ascontiguousarray(values[:, :n_bits])
         for form in (np.copy, lambda part: pack(part > 0)):
             part = found(first, form(asked), true, n_bits)
-            assert part > found(own.transform(G), form(own.query_values(Q)), true, n_bits) - 0.1
+            assert part > found(own.transform(G), form(own.query_values(Q)), true, n_bits) - 0.16
 
 
 def test_codes_for_inner_products_find_them_by_queries_of_another_kind():

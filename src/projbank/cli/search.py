@@ -188,7 +188,7 @@ def _open_queries(
             )
         made_by = (note or {}).get("made_by")
         return _Queries(len(points), are_margins, lambda start, stop: points[start:stop], None, made_by)
-    from projbank.methods.nearest import query_values
+    from projbank.methods.nearest import query_codes, query_values
     from projbank.models.file import load
     from projbank.rows.source import as_rows
     from projbank.rows.views import RowRange
@@ -199,7 +199,7 @@ def _open_queries(
     if model.n_bits_ != n_bits:
         raise ValueError(f"{bank}: makes codes of {model.n_bits_} bits, but the index holds codes of {n_bits} bits.")
     model.set_params(n_jobs=jobs, verbose=0)
-    code = partial(query_values, model) if as_margins else model.transform
+    code = partial(query_values if as_margins else query_codes, model)
     rows = as_rows(X)
     comparable = (model.identity(), *getattr(model, "comparable_", ()))
     return _Queries(

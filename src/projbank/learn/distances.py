@@ -78,7 +78,7 @@ class DistanceLearner(Learner):
         size = np.float32(max(np.sqrt(found.variances.mean()), 1e-30))
         model = DenseHead(
             means=(found.means * scale).astype(np.float32),
-            factors=1 / (scale * size),
+            factors=(1 / (scale * size)).astype(np.float32),
             inner=found.directions,
             outer=np.zeros((rank + 1, n_bits), np.float32),
             near=np.zeros((3, rank + 1), np.float32),
@@ -188,7 +188,7 @@ def coordinates(model: DenseHead, rows: RowSource, n_threads: int) -> Floats:
 
 def origin(model: DenseHead) -> Floats:
     """What the means lie at, (k,): to be added to coordinates where inner products count."""
-    return (model.means * model.factors) @ model.inner
+    return np.asarray((model.means * model.factors) @ model.inner, np.float32)
 
 
 def _chosen(model: DenseHead, few: Floats, n_threads: int) -> Floats:
@@ -231,13 +231,13 @@ def _fitted(model: DenseHead, few: Floats, signs: Floats, rotation: Floats, n_th
         wanted[:end] += weight * product(first[:, :end].T, left, n_threads)
     columns[:, :m] += solve(wanted, _HOLD).T
     asked = near.slopes[:-1] * known + near.intercepts[:-1]
-    targets, wanted = np.empty((len(few), len(ends)), np.float32), np.zeros(m, np.float32)
+    targets, sums = np.empty((len(few), len(ends)), np.float32), np.zeros(m, np.float32)
     for p, left in enumerate(_left(known, signs, columns, ends, n_threads)):
         targets[:, p] = few[:, -1] - np.einsum("ij,ij->i", asked, left)
-        wanted[: ends[p]] += weights[p] * (first[:, : ends[p]].T @ (targets[:, p] - targets[:, p].mean()))
+        sums[: ends[p]] += weights[p] * (first[:, : ends[p]].T @ (targets[:, p] - targets[:, p].mean()))
     for hold in _HOLDS:
         lengths = np.zeros(model.n_bits, np.float32)
-        lengths[:m] = solve(wanted, hold)
+        lengths[:m] = solve(sums, hold)
         told = np.stack([signs[:, :end] @ lengths[:end] for end in ends], axis=1)
         offsets = np.asarray((told - targets).mean(axis=0), np.float32)
         yield replace(model, outer=np.vstack([columns, lengths]), offsets=offsets)

@@ -34,7 +34,7 @@ def search(
     if asymmetric and method.distance != "hamming":
         raise ValueError(f"asymmetric search is for binary codes. Got a method of distance {method.distance!r}.")
     if method.distance == "hamming":
-        points = query_values(method, queries) if asymmetric else method.transform(queries)
+        points = (query_values if asymmetric else query_codes)(method, queries)
         return HammingIndex(codes, n_bits=method.n_bits_).search(points, k, n_jobs=n_jobs)
     with faiss_threads(n_jobs):
         if method.distance == "adc":
@@ -45,6 +45,12 @@ def search(
 def query_values(method: Any, queries: Any) -> NDArray[np.float32]:
     """Real-valued queries of a method of binary codes: its own kind, or the margins."""
     return getattr(method, "query_values", method.decision_function)(queries)
+
+
+def query_codes(method: Any, queries: Any) -> NDArray[np.uint8]:
+    """Codes of queries of a method of binary codes: its own kind, or those of rows."""
+    codes: NDArray[np.uint8] = getattr(method, "query_codes", method.transform)(queries)
+    return codes
 
 
 def nearest_vectors(queries: NDArray[np.float32], gallery: NDArray[np.float32], k: int) -> tuple[NDArray, NDArray]:

@@ -62,6 +62,7 @@ class DenseHead(Model):
     loss_curve: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     names = ("means", "factors", "inner", "outer", "near", "constants", "offsets", "query_biases", "loss_curve")
+    has_query_bits = True
 
     @classmethod
     def of_arrays(cls, arrays: dict[str, NDArray[Any]], params: dict[str, Any]) -> Self:
@@ -89,7 +90,7 @@ class DenseHead(Model):
             raise ModelFileError(f"arrays have the wrong types: {', '.join(kinds)}")
         if not all(np.isfinite(array).all() for array in floats):
             raise ModelFileError("matrices or biases are not finite")
-        return cls(*floats, arrays["loss_curve"])
+        return cls(**{name: arrays[name] for name in cls.names})
 
     @property
     def n_features(self) -> int:

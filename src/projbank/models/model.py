@@ -21,6 +21,8 @@ class Model(ABC):
     """
 
     names: ClassVar[tuple[str, ...]]
+    has_query_bits: ClassVar[bool] = False
+    """Whether a query has other bits than a row, those above 0 in its `query_values`."""
     biases: Floats
     loss_curve: NDArray[np.float64]
 
