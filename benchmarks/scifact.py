@@ -38,6 +38,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 from text import by_product, ndcg, read_scifact, tokens  # type: ignore[import-not-found]
 
 BYTES, SHOWN, COMPONENTS = (1280, 640, 160), 100, 1024
+FITTED = {"unit": ", length 1", "half": ", length 1, half", "whole": ""}
+"""What codes are fitted on: all abstracts of length 1, half of these, or all as they are; and what is added to names."""
 
 Floats = NDArray[np.float32]
 Found = Iterator[tuple[str, NDArray[np.int64]]]
@@ -101,6 +103,7 @@ def main() -> None:
     parser.add_argument("scifact", type=Path, help="scifact.zip")
     parser.add_argument("--tokens", type=Path, required=True, help="folder of the token vectors")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--fitted", default=",".join(FITTED), help="comma-separated: " + ", ".join(FITTED))
     parser.add_argument("--output", type=Path, default=RESULTS / "scifact.json")
     given = parser.parse_args()
     texts, claims, relevant = read_scifact(given.scifact)
@@ -116,6 +119,8 @@ def main() -> None:
         row = ndcg(ids, relevant), neighbor_recall(ids, exact[:, :10]), ndcg(again, relevant)
         rows.setdefault(name, []).append(row)
         print(name, *(f"{value:.3f}" for value in row), flush=True)
+        found = {name: summary(np.array(values)) for name, values in rows.items()}
+        write_result(given.output, {"documents": len(texts), "queries": len(claims), "found": found})
 
     short = [pooled(one) for one in bags]
     judge("pooled, floats, 1536 bytes", by_product(*short))
@@ -128,15 +133,10 @@ def main() -> None:
         half = unit[np.sort(np.random.default_rng(seed).permutation(len(unit))[: len(unit) // 2])]
         judge("floats, 40960 bytes", by_product(queries, documents))
         judge("floats, 40960 bytes, length 1", by_product(queries, unit))
-        for word, coded, seen in (
-            ("", documents, documents),
-            (", length 1", unit, unit),
-            (", length 1, half", unit, half),
-        ):
-            for name, ids in all_found(coded, queries, seen):
-                judge(name + word, ids)
-        found = {name: summary(np.array(values)) for name, values in rows.items()}
-        write_result(given.output, {"documents": len(texts), "queries": len(claims), "found": found})
+        fitted = {"whole": (documents, documents), "unit": (unit, unit), "half": (unit, half)}
+        for name in given.fitted.split(","):
+            for way, ids in all_found(fitted[name][0], queries, fitted[name][1]):
+                judge(way + FITTED[name], ids)
 
 
 def summary(values: NDArray[np.float64]) -> dict[str, Any]:
