@@ -39,7 +39,7 @@ from text import by_product, ndcg, read_scifact, tokens  # type: ignore[import-n
 
 BYTES, SHOWN, COMPONENTS = (1280, 640, 160), 100, 1024
 FITTED = {"unit": ", length 1", "half": ", length 1, half", "whole": ""}
-"""What codes are fitted on: all abstracts of length 1, half of these, or all as they are; and what is added to names."""
+"""What codes are fitted on, and added to names: all abstracts of length 1, half of these, or all as they are."""
 
 Floats = NDArray[np.float32]
 Found = Iterator[tuple[str, NDArray[np.int64]]]
