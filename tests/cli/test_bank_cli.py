@@ -237,3 +237,21 @@ def test_errors_name_the_file_and_say_what_it_is(projbank, bank, vectors, tmp_pa
     assert code == 2
     assert "name it" in err
     assert not (tmp_path / "m.npy").exists()
+
+
+def test_an_error_in_place_of_ctrl_c_is_one():
+    """Modules in C raise "initialization failed" where Ctrl-C hits their import."""
+    script = """
+import os, signal, time
+from projbank import cli
+def build(names):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(20)
+    except KeyboardInterrupt:
+        raise ImportError("initialization failed") from None
+cli.build = build
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")

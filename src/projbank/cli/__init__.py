@@ -15,6 +15,8 @@ __all__ = ["app", "main"]
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
+_pressed: list[bool] = []
+"""Something where Ctrl-C was pressed."""
 _HELP = "Very long vectors to short binary codes: learn a bank, code vectors, search them, check what was lost."
 _START, _PHOTOS, _CODES, _MEASURE = "First steps", "Photos", "Vectors, codes, neighbours", "Measurements"
 _COMMANDS = {
@@ -80,8 +82,11 @@ def run() -> None:
         if stop.code == INTERRUPTED:  # Ctrl-C while Typer reads the command line
             print("interrupted", file=sys.stderr)
         raise
-    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
-        if os.environ.get("PROJBANK_DEBUG"):
+    except (ValueError, TypeError, OSError, ImportError, MemoryError, SystemError) as error:
+        if _pressed:  # modules in C put other errors in its place
+            print("interrupted", file=sys.stderr)
+            sys.exit(INTERRUPTED)
+        if os.environ.get("PROJBANK_DEBUG") or isinstance(error, SystemError):
             raise
         text = " ".join(str(error).split()) or type(error).__name__
         print(f"projbank: error: {plain(text)}", file=sys.stderr)
@@ -164,6 +169,7 @@ def _insist_on_interrupts() -> Callable[[], None]:
         return stop
 
     def interrupt(*_: Any) -> None:
+        _pressed.append(True)
         signal.setitimer(signal.ITIMER_REAL, 0.5)
         if alive is None or alive() is None:  # else it is on its way, or what it ended is being tidied up
             raise watched()
@@ -173,6 +179,7 @@ def _insist_on_interrupts() -> Callable[[], None]:
             hook(lost)
 
     def restore() -> None:
+        _pressed.clear()
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
