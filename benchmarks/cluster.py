@@ -132,10 +132,24 @@ def dask(args: argparse.Namespace) -> list[dict[str, Any]]:
         row("Dask beside plain processes, tasks of 64 MB: core seconds", by_dask[1] / plain[1], most=1.15),
         {"what": "GB per core second: coding", "ratio": round(args.rows * D * 4 / 1e9 / plain[1], 3)},
         {
-            "what": "ms of core time per task beside its work",
+            "what": "ms of core time for 64 MB beside the work",
             "ratio": round(1e3 * (by_dask[1] - plain[1]) / len(spans), 1),
         },
+        {
+            "what": "thousand million multiply-adds per core second: matrix product of float32",
+            "ratio": round(products(), 3),
+        },
     ]
+
+
+def products() -> float:
+    """Thousand million multiply-adds per core second of 1,000 rows of 16,000 numbers times a matrix of 512 columns."""
+    rows, columns = np.ones((1000, 16_000), np.float32), np.ones((16_000, 512), np.float32)
+    timed = Stopwatch()
+    with blas_threads(1):
+        for _ in range(5):
+            timed.time("matrix product", lambda: rows @ columns)
+    return rows.size * columns.shape[1] / 1e9 / timed.best["matrix product"][1]
 
 
 def disk(args: argparse.Namespace) -> list[dict[str, Any]]:

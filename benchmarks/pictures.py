@@ -79,8 +79,8 @@ def the_whole_way(folder: Path, work: Path) -> dict[str, Any]:
     )
 
 
-def peers(folder: Path, work: Path, subset: int) -> dict[str, Any]:
-    """Some pictures as floats, and what ways of making them short find, one after the other."""
+def peers(folder: Path, work: Path, subset: int, keep: Callable[[dict[str, Any]], None]) -> None:
+    """Some pictures as floats, and what ways of making them short find, one after the other, each kept at once."""
     if not (work / "bank.safetensors").exists():
         learn(folder, work / "bank.safetensors")
     coder: Any = load(work / "bank.safetensors")
@@ -110,6 +110,7 @@ def peers(folder: Path, work: Path, subset: int) -> dict[str, Any]:
         spent = dict(zip(("fit s", "code s", "search s"), np.round(np.diff(times), 2).tolist(), strict=True))
         results[name] = {"bytes per picture": coded.nbytes // len(coded), **spent, **found}
         print(name, results[name], flush=True)
+        keep({"gallery": len(G), "queries": len(Q), "ways": results})
         return model, coded
 
     def by_codes(model: Any, codes: Any) -> Any:
@@ -152,7 +153,6 @@ def peers(folder: Path, work: Path, subset: int) -> dict[str, Any]:
 
     quantised("pq", n_bits=BITS // 8 * 8)
     quantised("rabitq", n_bits=COMPONENTS)
-    return {"gallery": len(G), "queries": len(Q), "ways": results}
 
 
 def asymmetric(model: Any, codes: Any, Q: Any) -> Any:
@@ -174,8 +174,13 @@ def main() -> None:
         result["whole way"] = stamp() | the_whole_way(args.pictures, args.work)
         write_result(args.output, result | stamp())
     if "subset" in args.parts:
-        result["subset"] = stamp() | peers(args.pictures, args.work, args.subset)
-        write_result(args.output, result | stamp())
+        about = stamp()
+        peers(
+            args.pictures,
+            args.work,
+            args.subset,
+            lambda found: write_result(args.output, result | {"subset": about | found} | about),
+        )
     shutil.rmtree(args.work)
 
 
