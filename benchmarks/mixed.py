@@ -72,7 +72,8 @@ def main() -> None:
     rows = json.loads(output.read_text())["rows"] if output.exists() else []
     params = {name: value(text) for name, text in (one.split("=", 1) for one in options.set)}
 
-    mixed._BITS = params.get("learnt_bits", mixed._BITS)
+    if "learnt_bits" in params:
+        mixed._BITS = (params["learnt_bits"],) * 2
 
     def keep(row: dict[str, Any]) -> None:
         rows.append(row)

@@ -55,8 +55,10 @@ _COARSE = 128
 """Components of the sums in which candidates for neighbours are looked for."""
 _NEIGHBORS, _NEIGHBOR_SHARE, _FEWEST_NEIGHBORS = 30, 20, 5
 """Neighbours on the graph: so many, but at most one row in so many, and at least so many."""
-_PREFIXES, _BITS, _ROWS_PER_BIT = (64, 128, 256), 512, 4
-"""Bits that are learnt, at most, and rows that each takes, above the shortest of the codes that a code begins with."""
+_PREFIXES = (64, 128, 256)
+"""Lengths of codes that a code begins with."""
+_BITS, _ROWS_PER_BIT = (256, 512), 4
+"""Bits that are learnt, least and most, and rows that each takes between these."""
 _ADDED = 0.35
 """Deviation of what is added to the margins of a learnt bit, of deviation 1, to get another bit of it."""
 _BATCH = 512
@@ -116,7 +118,8 @@ class MixedLearner(Learner):
         sums *= unit
         rank = min(n_rows, bank.n_bits, chosen(self.rank, RANK))
         rng = np.random.default_rng([run.seed, 2])
-        n_learnt = min(_BITS, n_bits if start or n_bits < _PREFIXES[0] else max(_PREFIXES[0], n_rows // _ROWS_PER_BIT))
+        least, most = _BITS
+        n_learnt = min(most, n_bits if start or n_bits < _PREFIXES[0] else max(least, n_rows // _ROWS_PER_BIT))
         components = start.inner if start and run.keep else principal_components(sums, rank, rng, run.n_threads)
         near = self._neighbors(rows, sums, components, run)
         share = cosine_share(near) if isinstance(self.n_components, str) else 0.0  # cosines are what is too noisy there
