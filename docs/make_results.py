@@ -161,6 +161,29 @@ def fidelity() -> str:
     return table(["", "bits", "`distances`", "in 100", *peers], rows)
 
 
+def scifact() -> str:
+    """Return what codes of fixed-dimensional encodings find of SciFact: nDCG@10, and MaxSim's ten among a hundred."""
+    found = json.loads((MEASURED / "scifact.json").read_text(encoding="utf-8"))["found"]
+
+    def cell(name: str, *keys: str) -> str:
+        return " / ".join(short(found[name][key][0]) for key in keys) if name in found else "-"
+
+    first, rows = ("nDCG@10", "MaxSim's 10 in 100"), []
+    names = {"floats, 40960 bytes, length 1": "floats, 40,960 bytes"}
+    for size in (1280, 640, 160):
+        for method in ("distances", "PQ", "PCA + PQ", "RaBitQ"):
+            names[f"{method}, {size} bytes, length 1"] = f"`{method}`" if method == "distances" else method
+            names[f"{method}, {size} bytes, length 1"] += f", {size:,} bytes"
+    for name, title in names.items():
+        ways = (
+            [name] if name in found else [name.replace(" bytes", f" bytes, {way}") for way in ("asymmetric", "Hamming")]
+        )
+        if ways[0] in found:
+            hamming = cell(ways[1], *first) if len(ways) > 1 else "-"
+            rows.append([title, cell(ways[0], *first), hamming, cell(ways[0], "nDCG@10 re-ranked")])
+    return table(["nDCG@10 / in 100", "asymmetric", "Hamming", "re-ranked"], rows)
+
+
 def page(name: str, text: str, tables: dict[str, str]) -> str:
     """Return a page with each table between `<!-- NAME -->` and `<!-- /NAME -->` written again."""
     for title, lines in tables.items():
@@ -178,6 +201,7 @@ def tables_of(records: Records) -> dict[str, dict[str, str]]:
     tables["precision-10"] = precision(records, AT_10, 0)
     tables["default"] = default()
     others = {"../README.md": {"figures": figures()}, "distances.md": {"fidelity": fidelity()}}
+    others["text.md"] = {"scifact": scifact()}
     return others | {"results.md": tables} | paper_tables.tables(records)
 
 
