@@ -253,8 +253,8 @@ class ModelCoder(RowCoder):
         y : (n,) array of int, bool or str, optional
             Labels of the rows, -1 where unknown: the mixed solver learns from them; others leave them alone.
         queries : (m, D), as X, optional
-            Vectors that will be searched with, where they are of another kind than X: a bank for distances gives them
-            thresholds of their own (`query_values`); others leave them alone.
+            Vectors that will be searched with, where they are of another kind than X: codes of a bank for distances
+            then tell inner products with them; others leave them alone.
         start : fitted estimator of the same solver, optional
             Learning goes on from its weights and groups, in a fraction of the time; `n_bits` is that of `start`.
         keep_codes : bool
