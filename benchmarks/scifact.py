@@ -35,7 +35,7 @@ from projbank.rows.source import as_rows
 from projbank.text import FixedDimensionalEncoding
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
-from text import by_product, ndcg, read_scifact, tokens  # type: ignore[import-not-found]
+from scifact import ndcg, read_scifact, tokens  # type: ignore[import-not-found]
 
 BYTES, SHOWN, COMPONENTS = (1280, 640, 160), 100, 1024
 FITTED = {"unit": ", length 1", "half": ", length 1, half", "whole": ""}
@@ -52,6 +52,11 @@ def bank_found(name: str, seen: Floats, documents: Floats, queries: Floats, n_bi
     index, values = HammingIndex(bank.transform(documents)), bank.query_values(queries)
     yield f"{name}, asymmetric", index.search(values, SHOWN)[1]
     yield f"{name}, Hamming", index.search(pack(values > 0), SHOWN)[1]
+
+
+def by_product(queries: Floats, documents: Floats, k: int = SHOWN) -> NDArray[np.int64]:
+    """The k documents with the largest inner products, largest first."""
+    return np.argsort(-(queries @ documents.T), axis=1, kind="stable")[:, :k]
 
 
 def pq_found(seen: Floats, documents: Floats, queries: Floats, n_bytes: int) -> NDArray[np.int64]:

@@ -63,7 +63,7 @@ def test_photos(tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("name", ["photos", "cells", "own_vectors", "dask_zarr", "paper", "descriptors"])
+@pytest.mark.parametrize("name", ["photos", "cells", "own_vectors", "dask_zarr", "paper", "descriptors", "text"])
 def test_examples_are_short(name):
     assert 30 <= len((FOLDER / f"{name}.py").read_text().splitlines()) <= 60
 

@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).parents[2] / "examples" / "text.py"
 
 @pytest.fixture(scope="module")
 def example():
-    spec = importlib.util.spec_from_file_location("scifact_example", SCRIPT)
+    spec = importlib.util.spec_from_file_location("scifact_example", SCRIPT.with_name("scifact.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -68,7 +68,7 @@ def test_the_table_comes_by_one_command(scifact, tmp_path):
     rows = {line[:36].strip(): line[36:].split() for line in printed[2:]}
     assert rows["MaxSim"][1:] == ["1.000", rows["MaxSim"][2]]
     assert all(row[-1] == rows["MaxSim"][-1] for row in rows.values())  # 12 documents: all are put in order anew
-    assert rows["signs"][0] == "1280.0"
+    assert rows["codes of 1280 bits"][0] == "160.0"
 
 
 def test_missing_tokens_are_named(scifact, tmp_path):
