@@ -233,10 +233,6 @@ def test_errors_name_the_file_and_say_what_it_is(projbank, bank, vectors, tmp_pa
     assert "(kind of file: codes)" in projbank("search", tmp_path / "c.npy", tmp_path / "c.npy")[2]
     assert projbank("index", tmp_path / "c.npy", "-o", tmp_path / "i.pbi")[0] == 0
     assert "vectors need their bank" in projbank("search", tmp_path / "i.pbi", vectors)[2]
-    code, _, err = projbank("fit", vectors, "-o", tmp_path / "m.npy")
-    assert code == 2
-    assert "name it" in err
-    assert not (tmp_path / "m.npy").exists()
 
 
 def test_an_error_in_place_of_ctrl_c_is_one():

@@ -141,8 +141,6 @@ def fit(
         raise ValueError("--keep-codes is for learning on from a bank: give --from, too.")
     if start is not None and is_media(vectors):
         raise ValueError(f"--from is for vectors. Got {vectors}: describe it first, with the codebook of {start}.")
-    if output.suffix.lower() in (".npy", ".npz"):
-        raise ValueError(f"{output}: a bank is no array; name it {output.with_suffix('.safetensors')}.")
     old = None if start is None else options.load_bank(start)
     bank = _unfitted(old, kernel, always, where_given)
     grid = _grid(tune or [])
