@@ -128,7 +128,7 @@ def main() -> None:
         write_result(given.output, {"documents": len(texts), "queries": len(claims), "found": found})
 
     short = [pooled(one) for one in bags]
-    judge("pooled, floats, 1536 bytes", by_product(*short))
+    judge("pooled, floats, 1536 bytes", by_product(short[0], short[1]))
     for name, ids in bank_found("pooled, distances, 160 bytes", short[1], short[1], short[0], 1280):
         judge(name, ids)
     for seed in range(given.seeds):
