@@ -1,7 +1,9 @@
+import operator
 import threading
 
 import pytest
 
+from projbank.features.workers import Processes
 from projbank.threads import available_cores, run_all, run_ordered, split_rows, thread_count
 
 
@@ -72,3 +74,8 @@ def test_of_several_errors_the_earliest_call_s_is_raised():
         late.clear()
         with pytest.raises(ValueError, match="call 0"):
             list(run_all(work, [(0,), (1,)], 2))
+
+
+def test_a_worker_process_has_one_core():
+    with Processes(available_cores, 2) as processes:  # calls what it is given: in a worker
+        assert list(processes.run(operator.call, [(), ()])) == [1, 1]

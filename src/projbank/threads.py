@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+most_cores: int | None = None
+"""Cores that this process takes at most: a worker process has one, for the others have theirs."""
+
+
 def available_cores() -> int:
     """Cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores if most_cores is None else min(cores, most_cores)
 
 
 def thread_count(n_jobs: int | None) -> int:

@@ -18,6 +18,8 @@ from typing import Any, Self, TypeVar
 
 from threadpoolctl import threadpool_limits
 
+from projbank import threads
+
 T = TypeVar("T")
 AHEAD = 4
 """Tasks per process that are under way or wait to be taken."""
@@ -139,6 +141,7 @@ def _start_worker(state: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     cv2.setNumThreads(1)
     threadpool_limits(1)
+    threads.most_cores = 1
     _worker_state = state
 
 
