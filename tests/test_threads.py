@@ -1,4 +1,5 @@
 import operator
+import os
 import threading
 
 import pytest
@@ -79,3 +80,18 @@ def test_of_several_errors_the_earliest_call_s_is_raised():
 def test_a_worker_process_has_one_core():
     with Processes(available_cores, 2) as processes:  # calls what it is given: in a worker
         assert list(processes.run(operator.call, [(), ()])) == [1, 1]
+
+
+def test_this_process_works_until_workers_have_started():
+    with Processes(os.getpid, 2) as processes:
+        first, second = (list(processes.run(operator.call, [()] * 30)) for _ in range(2))
+    assert os.getpid() in first[2:] and os.getpid() not in first[:2] + second
+
+
+def test_errors_of_workers_and_of_this_process_come_in_order():
+    calls = [(1, i) for i in (1, 2, 0, 4, 5)]
+    with Processes(operator.truediv, 2) as processes:
+        results = processes.run(operator.call, calls)
+        assert [next(results), next(results)] == [1, 0.5]
+        with pytest.raises(ZeroDivisionError):
+            next(results)

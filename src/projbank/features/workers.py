@@ -7,13 +7,16 @@ import functools
 import itertools
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -28,9 +31,11 @@ AHEAD = 4
 class Processes:
     """Runs ``task(state, *call)`` here (one job) or in worker processes; use as a context manager.
 
+    Processes take some seconds to start. Until they have, this one works too.
+
     Parameters
     ----------
-    state : what every task gets first; it is sent to each process once
+    state : what every task gets first; each process reads it once, from a temporary file
     n_jobs : number of processes
     """
 
@@ -39,19 +44,23 @@ class Processes:
         self._n_jobs = n_jobs
         self._pool: ProcessPoolExecutor | None = None
         self._processes: set[multiprocessing.process.BaseProcess] = set()
+        self._starting: list[Future[None]] = []
 
     def __enter__(self) -> Self:
         if self._n_jobs > 1:
+            # as an argument it would have to go through a pipe, and the start of one process would wait for the other's
+            self._folder = tempfile.TemporaryDirectory(prefix="projbank-")
+            path = Path(self._folder.name) / "state"
+            path.write_bytes(pickle.dumps(self._state, protocol=5))
             self._pool = ProcessPoolExecutor(
                 self._n_jobs,
                 mp_context=multiprocessing.get_context("spawn"),  # a fork would copy BLAS and OpenCV threads
                 initializer=_start_worker,
-                initargs=(self._state,),
+                initargs=(path,),
             )
             others = set(multiprocessing.active_children())
             with _held_interrupts(), _without_main():
-                for _ in range(self._n_jobs):
-                    self._pool.submit(_ready)
+                self._starting = [self._pool.submit(_ready) for _ in range(self._n_jobs)]
             self._processes = set(multiprocessing.active_children()) - others
         return self
 
@@ -62,6 +71,7 @@ class Processes:
             for process in self._processes:
                 process.terminate()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self._folder.cleanup()
 
     def run(self, task: Callable[..., T], calls: Iterable[tuple[Any, ...]]) -> Iterator[T]:
         """Yield ``task(state, *call)`` of each call, in order; calls are taken as they are needed."""
@@ -69,17 +79,33 @@ class Processes:
             with one_opencv_thread():
                 yield from itertools.starmap(functools.partial(task, self._state), calls)
             return
-        pending: deque[Future[T]] = deque()
         rest = iter(calls)
         try:
+            pending = deque(self._pool.submit(_in_worker, task, *call) for call in itertools.islice(rest, self._n_jobs))
+            pending.extend(self._done_here(task, rest))
             while True:
-                for call in itertools.islice(rest, AHEAD * self._n_jobs - len(pending)):
+                for call in itertools.islice(rest, max(0, AHEAD * self._n_jobs - len(pending))):
                     pending.append(self._pool.submit(_in_worker, task, *call))
                 if not pending:
                     return
                 yield pending.popleft().result()
         except BrokenProcessPool as error:
             raise OSError("a worker process died (out of memory, or killed).") from error
+
+    def _done_here(self, task: Callable[..., T], calls: Iterator[tuple[Any, ...]]) -> Iterator[Future[T]]:
+        """What this process does of the calls until the others have started."""
+        with one_opencv_thread():
+            while not all(start.done() for start in self._starting):
+                for call in itertools.islice(calls, 1):
+                    done: Future[T] = Future()
+                    try:
+                        done.set_result(task(self._state, *call))
+                    except Exception as error:  # raised when the results before it have been taken
+                        done.set_exception(error)
+                    yield done
+                    break
+                else:
+                    return
 
 
 @contextlib.contextmanager
@@ -132,8 +158,8 @@ def _ready() -> None:
     """Do nothing: a first task makes the pool start a process."""
 
 
-def _start_worker(state: Any) -> None:
-    """Take the work's data into a fresh process; each worker has one core, and ends with its parent."""
+def _start_worker(path: Path) -> None:
+    """Take the work's state into a fresh process; each worker has one core, and ends with its parent."""
     import cv2
 
     global _worker_state
@@ -142,7 +168,7 @@ def _start_worker(state: Any) -> None:
     cv2.setNumThreads(1)
     threadpool_limits(1)
     threads.most_cores = 1
-    _worker_state = state
+    _worker_state = pickle.loads(path.read_bytes())
 
 
 def _end_with_parent() -> None:
