@@ -85,7 +85,8 @@ def test_a_worker_process_has_one_core():
 def test_this_process_works_until_workers_have_started():
     with Processes(os.getpid, 2) as processes:
         first, second = (list(processes.run(operator.call, [()] * 30)) for _ in range(2))
-    assert os.getpid() in first[2:] and os.getpid() not in first[:2] + second
+    assert os.getpid() in first[2:]
+    assert os.getpid() not in first[:2] + second
 
 
 def test_errors_of_workers_and_of_this_process_come_in_order():

@@ -7,11 +7,13 @@ or for statistics, and never what kind of rows it has.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import mmap
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from threading import Thread
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,9 +164,11 @@ class RowSource(ABC):
         then the first bad value of the rows raises. A sum may also overflow where all values are finite: it stands.
         """
 
-        def work(start: int, stop: int) -> int:
+        def work(number: int) -> int:
+            start, stop = bounds[number]
             rows = self.block(start, stop)
-            with np.errstate(invalid="ignore", over="ignore"):  # bad values are refused below
+            later = bounds[number + n_threads : number + n_threads + 1]
+            with self._fetching(later), np.errstate(invalid="ignore", over="ignore"):  # bad values are refused below
                 is_finite = code(rows, out[start:stop])
             if not is_finite:
                 check_finite(rows, self.first + start)
@@ -172,11 +176,25 @@ class RowSource(ABC):
             return stop - start
 
         if len(bounds) <= 1:
-            run_each(work, bounds, 1)
-            return
-        with progress("coding", self.shape[0], verbose) as advance:
-            for done in run_all(work, bounds, n_threads):
+            n_threads = 1
+        calls = [(number,) for number in range(len(bounds))]
+        with progress("coding", self.shape[0], verbose if len(bounds) > 1 else 0) as advance:
+            for done in run_all(work, calls, n_threads):
                 advance(done)
+
+    @contextlib.contextmanager
+    def _fetching(self, bounds: list[tuple[int, int]]) -> Iterator[None]:
+        """Have rows of a later block, if there is one, read from the disk meanwhile, where they are a mapped file."""
+        if not bounds or self.array is None or mapped_file(self.array) is None or not self.array.flags.c_contiguous:
+            yield
+            return
+        later = self.array[slice(*bounds[0])].reshape(-1).view(np.uint8)
+        thread = Thread(target=later[:: mmap.PAGESIZE].max)  # to touch a page is to have it read
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join()
 
 
 class ArrayRows(RowSource):
@@ -304,17 +322,23 @@ def _column_statistics(rows: RowSource, name: str) -> Statistics:
     return Statistics(means, deviations)
 
 
-def release_pages(block: NDArray[Any]) -> None:
-    """Let go of the memory behind a block of a file that is mapped for reading (the file's cache keeps it).
-
-    Pages of a mapped file that were read count as the process's memory until then.
-    """
+def mapped_file(block: NDArray[Any]) -> np.memmap[Any, Any] | None:
+    """The file mapped for reading that an array is a part of, if it is."""
     base: Any = block
     while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
         base = base.base
     while isinstance(base, np.memmap) and isinstance(base.base, np.memmap):
         base = base.base
-    if not isinstance(base, np.memmap) or base.mode != "r" or not hasattr(mmap.mmap, "madvise"):
+    return base if isinstance(base, np.memmap) and base.mode == "r" else None
+
+
+def release_pages(block: NDArray[Any]) -> None:
+    """Let go of the memory behind a block of a file that is mapped for reading (the file's cache keeps it).
+
+    Pages of a mapped file that were read count as the process's memory until then.
+    """
+    base = mapped_file(block)
+    if base is None or not hasattr(mmap.mmap, "madvise"):
         return
     page = mmap.ALLOCATIONGRANULARITY
     file_start = base.ctypes.data - base.offset % page  # a map begins at a whole page
