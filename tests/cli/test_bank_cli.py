@@ -25,7 +25,9 @@ def vectors(tmp_path):
 
 @pytest.fixture
 def bank(projbank, vectors, tmp_path):
-    code, _, _ = projbank("fit", vectors, "--bits", 20, "-k", 5, "--max-iter", 3, "-o", tmp_path / "b.safetensors")
+    code, _, _ = projbank(
+        "fit", vectors, "--bits", 20, "-k", 5, "--set", "max_iter=3", "-o", tmp_path / "b.safetensors"
+    )
     assert code == 0
     return tmp_path / "b.safetensors"
 
@@ -33,7 +35,7 @@ def bank(projbank, vectors, tmp_path):
 @pytest.mark.parametrize("solver", ["mixed", "joint", "paper"])
 def test_fit_encode_info(projbank, vectors, tmp_path, solver):
     model, codes, margins = tmp_path / "m.safetensors", tmp_path / "c.npy", tmp_path / "f.npy"
-    code, out, err = projbank("fit", vectors, "-b", 20, "--solver", solver, "-k", 5, "--max-iter", 3, "-o", model)
+    code, out, err = projbank("fit", vectors, "-b", 20, "--solver", solver, "-k", 5, "--set", "max_iter=3", "-o", model)
     assert (code, err) == (0, "")
     assert "64 dimensions to 20 bits" in out
     assert projbank("encode", model, vectors, "-o", codes)[0] == 0
@@ -103,7 +105,7 @@ def test_other_file_kinds_give_the_same_codes(projbank, bank, vectors, tmp_path)
 def test_groups_from_a_file(projbank, vectors, tmp_path):
     labels = np.arange(64) % 4
     np.save(tmp_path / "g.npy", labels)
-    words = ["--bits", 4, "--grouping", tmp_path / "g.npy", "-k", 5, "--max-iter", 2, "-o", tmp_path / "b"]
+    words = ["--bits", 4, "--grouping", tmp_path / "g.npy", "-k", 5, "--set", "max_iter=2", "-o", tmp_path / "b"]
     assert projbank("fit", vectors, *words)[0] == 0
     np.testing.assert_array_equal(load(tmp_path / "b").labels_, labels)
 
@@ -119,8 +121,8 @@ def test_a_warning_is_one_line(tmp_path, vectors):
         "8",
         "-k",
         "100",
-        "--max-iter",
-        "1",
+        "--set",
+        "max_iter=1",
         "-o",
         str(tmp_path / "b"),
     ]
@@ -129,7 +131,7 @@ def test_a_warning_is_one_line(tmp_path, vectors):
 
 
 def test_verbose_tells_the_loss(projbank, vectors, tmp_path):
-    words = ["fit", vectors, "-b", 8, "-k", 5, "--max-iter", 2, "-o", tmp_path / "b"]
+    words = ["fit", vectors, "-b", 8, "-k", 5, "--set", "max_iter=2", "-o", tmp_path / "b"]
     assert "loss: " in projbank(*words, "-v")[2]
     assert projbank(*words, "-q")[2] == ""
 
@@ -203,8 +205,8 @@ def test_ctrl_c_leaves_no_half_written_file(tmp_path):
         "v.npy",
         "-b",
         "100",
-        "--max-iter",
-        "100000",
+        "--set",
+        "max_iter=100000",
         "-o",
         "b.safetensors",
     ]

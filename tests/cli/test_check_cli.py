@@ -54,7 +54,7 @@ def test_new_vectors_like_the_old_ones(files, projbank):
 
 
 def test_fit_sets_aside_and_learns_on(files, projbank):
-    words = ["--bits", "16", "--solver", "joint", "--set-aside", "30", "--max-iter", "3", "-o", "m.safetensors"]
+    words = ["--bits", "16", "--solver", "joint", "--set-aside", "30", "--set", "max_iter=3", "-o", "m.safetensors"]
     assert projbank("fit", "x.npy", *words)[0] == 0
     assert len(load("m.safetensors").reference_) == 30
     code, out, _ = projbank("fit", "x.npy", "--from", "m.safetensors", "-o", "anew.safetensors")

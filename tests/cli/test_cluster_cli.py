@@ -19,7 +19,7 @@ def address():
 def test_commands_on_a_cluster(projbank, address, tmp_path):
     vectors = tmp_path / "x.npy"
     np.save(vectors, np.random.default_rng(0).standard_normal((N, 120)).astype(np.float32))
-    fit = ["fit", vectors, "-b", "16", "--solver", "mixed", "--max-iter", "3"]
+    fit = ["fit", vectors, "-b", "16", "--solver", "mixed", "--set", "max_iter=3"]
     for name, words in (("one", []), ("many", ["--cluster", address])):
         bank, codes = tmp_path / f"{name}.safetensors", tmp_path / f"{name}.npy"
         for command in ([*fit, "-o", bank, *words], ["encode", bank, vectors, "-o", codes, *words]):

@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 from projbank import KernelProjectionBank, ProjectionBank, load
@@ -20,11 +21,11 @@ def digits(tmp_path):
 
 
 def quick(path, *words):
-    return ["fit", path / "x.npy", "-o", path / "b", "-k", 5, "--max-iter", 2, "-j", 1, *words]
+    return ["fit", path / "x.npy", "-o", path / "b", "-k", 5, "--set", "max_iter=2", "-j", 1, *words]
 
 
 def test_soft_banks(projbank, digits):
-    code, out, err = projbank(*quick(digits, "-b", 80, "--grouping", "soft", "--assign", 3))
+    code, out, err = projbank(*quick(digits, "-b", 80, "--grouping", "soft", "--set", "n_assign=3"))
     assert (code, err) == (0, "")
     assert "64 dimensions to 80 bits" in out
     bank = load(digits / "b")
@@ -40,21 +41,30 @@ def test_soft_banks(projbank, digits):
 
 
 def test_noise_is_for_linear_banks(projbank, digits):
-    assert projbank(*quick(digits, "-b", 16, "--noise", 0.2))[0] == 0
+    assert projbank(*quick(digits, "-b", 16, "--set", "noise=0.2"))[0] == 0
     assert load(digits / "b").noise == 0.2
-    code, _, err = projbank(*quick(digits, "-b", 16, "--noise", 0.2, "--kernel", "poly"))
+    code, _, err = projbank(*quick(digits, "-b", 16, "--set", "noise=0.2", "--kernel", "poly"))
     assert code == 2
-    assert "--noise is not for a kernel bank" in err
+    assert "--set names no parameter of KernelProjectionBank. Got 'noise' instead." in err
+
+
+def test_labels_are_learnt_from(projbank, digits):
+    assert projbank(*quick(digits, "-b", 16, "--labels", digits / "y.npy"))[0] == 0
+    X, y = np.load(digits / "x.npy"), np.load(digits / "y.npy")
+    expected = load(digits / "b")
+    np.testing.assert_array_equal(expected.transform(X), clone(expected).fit(X, y).transform(X))
+    assert (expected.transform(X) != clone(expected).fit(X).transform(X)).any()
 
 
 def test_kernel_banks(projbank, digits):
-    words = ["-b", 16, "--kernel", "poly", "--basis", 50, "--degree", 2]
+    words = ["-b", 16, "--kernel", "poly", "--set", "n_basis=50", "--set", "degree=2"]
     assert projbank(*quick(digits, *words))[0] == 0
     bank = load(digits / "b")
     assert type(bank) is KernelProjectionBank
     assert (bank.kernel, bank.n_basis, bank.degree, bank.n_neighbors) == ("poly", 50, 2, 5)
     assert json.loads(projbank("info", digits / "b", "--json")[1])["class"] == "KernelProjectionBank"
-    words = ["-b", 16, "--kernel", "rbf", "--basis", 50, "--tune", "sigma_factor=1,2", "--tune-k", 5, "--landmarks", 8]
+    words = ["-b", 16, "--kernel", "rbf", "--tune", "sigma_factor=1,2", "--tune-k", 5]
+    words += ["--set", "n_basis=50", "--set", "n_landmarks=8"]
     code, out, _ = projbank(*quick(digits, *words))
     assert code == 0
     assert "sigma_factor" in out
@@ -96,15 +106,21 @@ def test_bad_input_is_one_line_and_exit_code_2(projbank, digits):
         (["--tune", "lam=1", "--labels", digits / "short.npy"], "one per vector (300). Got shape (7,)"),
         (["--tune", "lam=1", "--labels", digits / "none.npy"], "no such file"),
         (["--tune", "lam=1", "--tune-k", 0], "'k' parameter of retrieval_scorer"),
-        (["--labels", digits / "y.npy"], "--labels is for --tune only"),
-        (["--grouping", "soft", "--assign", 0], "'n_assign' parameter of ProjectionBank must be an int"),
+        (["--labels", digits / "y.npy", "--solver", "joint"], "--labels is for neighbourhoods of the solver mixed"),
+        (["--labels", digits / "short.npy"], "an array of shape (300,), a label for each row. Got shape (7,)"),
+        (["--set", "n_bits=8"], "--set is for parameters without an option of their own. Got 'n_bits' instead."),
+        (["--set", "noise"], "--set must be NAME=VALUE. Got 'noise' instead."),
+        (["--grouping", "soft", "--set", "n_assign=0"], "'n_assign' parameter of ProjectionBank must be an int"),
         (
             ["--solver", "joint", "--grouping", "soft", "-b", 129],
             "at most the number of features, 64 times n_assign = 2",
         ),
-        (["--degree", 2], "--degree is not for a linear bank; give --kernel"),
-        (["--kernel", "rbf", "--standardize"], "--standardize is not for a kernel bank"),
-        (["--kernel", "poly", "--degree", 0], "'degree' parameter of KernelProjectionBank"),
+        (["--set", "degree=2"], "--set names no parameter of ProjectionBank. Got 'degree' instead."),
+        (
+            ["--kernel", "rbf", "--set", "standardize=true"],
+            "--set names no parameter of KernelProjectionBank. Got 'standardize' instead.",
+        ),
+        (["--kernel", "poly", "--set", "degree=0"], "'degree' parameter of KernelProjectionBank"),
     ]
     for words, message in cases:
         code, said, error = projbank(*quick(digits, *words, "--force"))

@@ -45,7 +45,7 @@ def run(projbank):
 @pytest.fixture
 def fit(run):
     return lambda source, output, *words: run(
-        "fit", source, "-b", "32", "-o", output, "-k", "5", "--max-iter", "3", *words
+        "fit", source, "-b", "32", "-o", output, "-k", "5", "--set", "max_iter=3", *words
     )
 
 

@@ -25,7 +25,21 @@ def folder(tmp_path, projbank):
 
 
 def fit(folder, out, *more, vectors="x.npy", seed=0):
-    return ["fit", folder / vectors, "-b", 20, "-k", 5, "--max-iter", 2, "--seed", seed, "-o", folder / out, *more]
+    return [
+        "fit",
+        folder / vectors,
+        "-b",
+        20,
+        "-k",
+        5,
+        "--set",
+        "max_iter=2",
+        "--seed",
+        seed,
+        "-o",
+        folder / out,
+        *more,
+    ]
 
 
 def content(folder):
@@ -73,7 +87,7 @@ def test_an_input_is_never_replaced(folder, projbank, words, link):
 def test_another_kind_is_replaced_by_force_only(folder, projbank, words, kind):
     words = [folder / word if (folder / word).exists() else word for word in words.split()]
     more = ["-b", 20] if words[0] in ("fit", "index") else []
-    more += ["-k", 5, "--max-iter", 2] if words[0] == "fit" else []
+    more += ["-k", 5, "--set", "max_iter=2"] if words[0] == "fit" else []
     np.save(folder / "mine.npy", np.random.default_rng(1).standard_normal((3, 4)))
     mine = (folder / "mine.npy").read_bytes()
     code, _, error = projbank(*words, folder / "mine.npy", *more)
@@ -159,7 +173,7 @@ def test_terminal_codes_in_names_are_written_out(projbank, tmp_path):
 @pytest.mark.parametrize("seconds", [0.02, 0.3, 1.5])
 def test_an_interrupt_at_any_time_is_one_line(folder, seconds):
     code = "from projbank.cli import main; print('up', flush=True); main()"
-    words = [sys.executable, "-c", code, *map(str, fit(folder, "out", "--max-iter", 100000))]
+    words = [sys.executable, "-c", code, *map(str, fit(folder, "out", "--set", "max_iter=100000"))]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         process.stdout.readline()
         time.sleep(seconds)
@@ -197,7 +211,7 @@ main()
 @pytest.mark.parametrize("solver", ["joint", "paper"])
 def test_constant_training_data_are_told(tmp_path, projbank, solver):
     np.save(tmp_path / "x.npy", np.full((100, 32), 3, np.float32))
-    words = ["--solver", solver, "-b", 16, "-k", 5, "--max-iter", 2]
+    words = ["--solver", solver, "-b", 16, "-k", 5, "--set", "max_iter=2"]
     code, _, error = projbank("fit", tmp_path / "x.npy", *words, "-o", tmp_path / "bank")
     assert code == 0
     assert "warning: X: all rows are the same: nothing can be learnt from them." in error

@@ -57,7 +57,7 @@ def command(*words):
     return run
 
 
-FIT = ("-b", "24", "-k", "5", "--max-iter", "5", "-q")
+FIT = ("-b", "24", "-k", "5", "--set", "max_iter=5", "-q")
 FEATURES = (
     "features",
     "pictures",

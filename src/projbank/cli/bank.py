@@ -15,7 +15,6 @@ from projbank.progress import console
 
 Solver = StrEnum("Solver", ["mixed", "joint", "paper", "random"])
 Preserve = StrEnum("Preserve", ["neighbourhoods", "distances"])
-Init = StrEnum("Init", ["leading", "equal", "random"])
 Kernel = StrEnum("Kernel", ["rbf", "poly", "linear"])
 
 
@@ -47,34 +46,21 @@ def fit(
             "file with the group (or r rows with the groups) of each dimension."
         ),
     ] = "auto",
-    assign: Annotated[int | None, Option(help="Groups that a dimension serves in a soft grouping. Default: 2.")] = None,
     neighbors: Annotated[int | None, Option("--neighbors", "-k", help="Neighbours that count as similar.")] = None,
     pca: Annotated[
         int | None,
         Option(help="Look for neighbours among so many principal components, where numbers are noisy counts."),
     ] = None,
-    lam: Annotated[float, Option(help="Weight of the pair loss (paper's solver).")] = 1.0,
-    max_iter: Annotated[int, Option(help="Iterations of learning.")] = 70,
-    noise: Annotated[
-        float | None, Option(help="Noise while learning (mixed, joint solver); less for small classes. Default: 0.5.")
-    ] = None,
-    init: Annotated[Init, Option(help="Start of a group's weights (paper's solver).")] = Init.leading,
-    standardize: Annotated[
-        bool | None, Option("--standardize", help="Divide each dimension by its deviation first.")
-    ] = None,
     kernel: Annotated[Kernel | None, Option(help="Learn a kernel bank (KBPB) with this kernel.")] = None,
-    basis: Annotated[int | None, Option(help="Basis samples of a kernel bank.")] = None,
-    degree: Annotated[int | None, Option(help="Degree of the polynomial kernel.")] = None,
-    sigma: Annotated[float | None, Option(help="Width of the RBF kernel; adaptive if not given.")] = None,
-    sigma_factor: Annotated[float | None, Option(help="Adaptive widths are multiplied by this.")] = None,
-    landmarks: Annotated[
-        int | None, Option(help="Replace the basis by so many landmarks per group: faster coding.")
+    settings: Annotated[
+        list[str] | None, Option("--set", help="Any other parameter of the bank, as NAME=VALUE; may be repeated.")
     ] = None,
     tune: Annotated[
         list[str] | None, Option(help="Values of a parameter to choose from: lam=0.1,1,10; may be repeated for a grid.")
     ] = None,
     labels: Annotated[
-        Path | None, Option(help="Labels (.npy) that --tune counts as relevant; else nearest floats.")
+        Path | None,
+        Option(help="Labels (.npy, -1 if unknown) to learn from; with --tune to judge by, else by the nearest floats."),
     ] = None,
     tune_k: Annotated[int, Option(help="--tune looks at the precision after so many results.")] = 50,
     descriptor: Descriptor = None,
@@ -112,13 +98,11 @@ def fit(
     """
     from projbank.features.coder import MediaCoder
     from projbank.features.listing import is_media
+    from projbank.rows.files import open_array
 
     always = {
         "n_bits": _bits(bits),
         "grouping": _grouping(grouping),
-        "lam": lam,
-        "max_iter": max_iter,
-        "init": init.value,
         "random_state": seed,
         "n_jobs": jobs,
         "verbose": options.verbosity(quiet, verbose),
@@ -126,26 +110,21 @@ def fit(
     where_given = {
         "--solver": ("solver", solver and solver.value),
         "--preserve": ("preserve", preserve and preserve.value),
-        "--assign": ("n_assign", assign),
         "--neighbors": ("n_neighbors", neighbors),
         "--pca": ("n_components", pca),
-        "--noise": ("noise", noise),
-        "--standardize": ("standardize", standardize),
-        "--basis": ("n_basis", basis),
-        "--degree": ("degree", degree),
-        "--sigma": ("sigma", sigma),
-        "--sigma-factor": ("sigma_factor", sigma_factor),
-        "--landmarks": ("n_landmarks", landmarks),
     }
     if keep_codes and start is None:
         raise ValueError("--keep-codes is for learning on from a bank: give --from, too.")
     if start is not None and is_media(vectors):
         raise ValueError(f"--from is for vectors. Got {vectors}: describe it first, with the codebook of {start}.")
     old = None if start is None else options.load_bank(start)
-    bank = _unfitted(old, kernel, always, where_given)
+    bank = _unfitted(old, kernel, always, where_given, options.read_settings(settings))
     grid = _grid(tune or [])
-    if labels is not None and not grid:
-        raise ValueError("--labels is for --tune only: learning uses no labels.")
+    if labels is not None and is_media(vectors):
+        raise ValueError("--labels is for files of vectors.")
+    learns_labels = kernel is None and solver in (None, Solver.mixed) and preserve != Preserve.distances
+    if labels is not None and not grid and not learns_labels:
+        raise ValueError("--labels is for neighbourhoods of the solver mixed, or for --tune.")
     reading = options.Reading(dataset, layer, from_obsm, normalize)
     choices = {"descriptor": descriptor, "kind": kind, "components": components}
     sources = (vectors, labels, grouping, start)
@@ -166,9 +145,10 @@ def fit(
             from projbank import cluster as dask
 
             X = reading.on_cluster(vectors, stack.enter_context(dask.cluster(cluster)))
+        y = None if labels is None else open_array(labels)
         if grid:
-            bank.set_params(**_tuned(bank, X, grid, labels, tune_k, seed))
-        bank.fit(X, start=old, keep_codes=keep_codes, set_aside=set_aside)
+            bank.set_params(**_tuned(bank, X, grid, y, tune_k, seed))
+        bank.fit(X, None if grid else y, start=old, keep_codes=keep_codes, set_aside=set_aside)
         if describer is None:
             bank.trained_on_ = reading.made_by(vectors, X)
             bank.save(temporary)
@@ -196,7 +176,13 @@ def _grouping(text: str) -> Any:
     return open_array(text) if text.endswith(".npy") else text
 
 
-def _unfitted(old: Any, kernel: Kernel | None, always: dict[str, Any], where_given: dict[str, tuple[str, Any]]) -> Any:
+def _unfitted(
+    old: Any,
+    kernel: Kernel | None,
+    always: dict[str, Any],
+    where_given: dict[str, tuple[str, Any]],
+    settings: dict[str, Any],
+) -> Any:
     """A bank with the parameters of an old one, or a new bank; an option that its kind does not have is refused."""
     from sklearn.base import clone
 
@@ -214,7 +200,13 @@ def _unfitted(old: Any, kernel: Kernel | None, always: dict[str, Any], where_giv
     for option, (name, _) in given.items():
         if name not in bank.get_params():
             raise ValueError(f"{option} is not for a {kind}.")
-    return bank.set_params(**dict(given.values()))
+    taken = {*always, "kernel", *(name for name, _ in where_given.values())}
+    for name in settings:
+        if name not in bank.get_params():
+            raise ValueError(f"--set names no parameter of {type(bank).__name__}. Got {name!r} instead.")
+        if name in taken:
+            raise ValueError(f"--set is for parameters without an option of their own. Got {name!r} instead.")
+    return bank.set_params(**dict(given.values()), **settings)
 
 
 def _told(kept: Any, start: Path | None) -> str:
@@ -241,14 +233,12 @@ def _grid(words: list[str]) -> dict[str, list[Any]]:
     return found
 
 
-def _tuned(bank: Any, X: Any, grid: dict[str, list[Any]], labels: Path | None, k: int, seed: int) -> dict[str, Any]:
+def _tuned(bank: Any, X: Any, grid: dict[str, list[Any]], y: Any, k: int, seed: int) -> dict[str, Any]:
     """Best parameters of a grid; what was tried is printed."""
     from rich.table import Table
 
     from projbank.evaluate.tuning import best_trial, retrieval_scorer, tune
-    from projbank.rows.files import open_array
 
-    y = None if labels is None else open_array(labels)
     trials = tune(bank, X, grid, y=y, scorer=retrieval_scorer(k), seed=seed, verbose=bank.verbose)
     best = best_trial(trials)
     relevant = "same label" if y is not None else f"among the {k} nearest floats"
