@@ -8,13 +8,23 @@ from typing import Any
 
 from projbank.paper import causes
 from projbank.paper.report.causes import NAMES, OTHERS, WORDS
-from projbank.paper.report.statements import AGREES, DIFFERS, STATEMENTS, Statement, judge, names_of, paper_figures
+from projbank.paper.report.statements import (
+    AGREES,
+    DIFFERS,
+    STATEMENTS,
+    Statement,
+    Verdict,
+    judge,
+    names_of,
+    paper_figures,
+)
 from projbank.paper.report.study import SetInfo
 
 RATIOS, TUNED_RATIOS = (64, 32, 16, 8), (64, 16, 8)
 SVM_RATIOS, COST_RATIOS = (20, 15, 10, 8), (16, 8)
 EQUAL = ("lsh", "bpb", "bpb-equal")
-SPLITS = {1: "¹", 2: "²", 3: "³"}
+SPLITS, RAISED = 5, str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+"""Splits of a mean where nothing else is said, and how another number stands beside it."""
 VARIED = ("lam", "n_basis")
 """Parameters of the protocol `sensitivity`."""
 MARKS = {AGREES: "+", DIFFERS: "-"}
@@ -61,7 +71,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def study(records: Records) -> list[SetInfo]:
-    """The sets of the records as the report has them: means stand for records of one seed."""
+    """The sets of the records as the report has them: a mean over splits stands for as many equal records."""
     return [_set(records, name, about) for name, about in records["sets"].items()]
 
 
@@ -69,52 +79,66 @@ def _set(records: Records, name: str, about: Records) -> SetInfo:
     kind = name.rpartition("_")[2] if name.endswith(("fv", "vlad")) else ""
     one = SetInfo(name, about["N"], about["D"], about["title"], kind, about["classes"])
 
-    def cell(method: str, n_bits: int | None, **values: Any) -> Records:
-        return {"method": method, "n_bits": n_bits, "params": {}, "seed": 0, "protocol": {}} | values
+    def cells(method: str, n_bits: int | None, splits: int, **values: Any) -> list[Records]:
+        same = {"method": method, "n_bits": n_bits, "params": {}, "protocol": {}} | values
+        return [same | {"seed": seed} for seed in range(splits)]
 
     retrieval = one.records.setdefault("", [])
     for method, lengths in records["retrieval"][name].items():
         for n_bits, values in zip(about["bits"] if len(lengths) > 1 else [None], lengths, strict=True):
             if values[1] is not None:
-                whole = records.get("whole", {}).get(name, {}).get(method, {}).get(f"{n_bits or 'all'}")
-                deep = {"map": whole[0], "area": whole[1]} if whole else {}
-                retrieval.append(cell(method, n_bits, precision={"10": values[0], "50": values[1]}, **deep))
+                retrieval += cells(method, n_bits, _splits(values), precision={"10": values[0], "50": values[1]})
+    for method, ranked in records.get("whole", {}).get(name, {}).items():
+        for bits, (average, area, splits) in ranked.items():
+            n_bits = None if bits == "all" else int(bits)
+            if n_bits is None or n_bits in about["bits"]:
+                retrieval += cells(method, n_bits, splits, map=average, area=area, precision={})
     if name == "ucf101_unit":
         one.records["action"] = [
-            cell(method, round(one.dimensions / ratio), accuracy=values[0])
+            record
             for method, lengths in records["svm"].items()
-            for ratio, values in zip(SVM_RATIOS, lengths, strict=True)
+            for ratio, (accuracy, splits) in zip(SVM_RATIOS, lengths, strict=True)
+            for record in cells(method, round(one.dimensions / ratio), splits, accuracy=accuracy)
         ]
     if name == "imagenette_fv":
         words = ("model_bytes", "training_seconds", "coding_seconds")
         one.records["cost"] = [
-            cell(method, one.dimensions // ratio, **dict(zip(words, (size, training, coding / 1e6), strict=True)))
+            record
             for method, lengths in records["cost"].items()
             for ratio, (size, training, coding) in zip(COST_RATIOS, lengths, strict=True)
+            for record in cells(
+                method, one.dimensions // ratio, 1, **dict(zip(words, (size, training, coding / 1e6), strict=True))
+            )
         ]
     one.records["tuned"] = [
-        cell(words.partition(" N=")[0], int(n_bits), precision={"50": values[0]})
+        record
         for words, lengths in records.get("tuned", {}).get(name, {}).items()
         for n_bits, values in lengths.items()
+        for record in cells(words.partition(" N=")[0], int(n_bits), values[1], precision={"50": values[0]})
     ]
     if one.records["tuned"]:
         one.records["tuned"] += [r for r in retrieval if r["method"] == "original"]
     whole_bit = "one bit of all dimensions"
     one.records["pair-error"] = [
-        cell("original" if method == whole_bit else method, n_bits, pair_error=value)
+        record
         for method, lengths in records["pair_error"].get(name, {}).items()
-        for n_bits, value, _ in lengths
+        for n_bits, value, splits in lengths
+        for record in cells("original" if method == whole_bit else method, n_bits, splits, pair_error=value)
     ]
     one.records["soft"] = [
-        cell(method.replace(" soft", " grouping=soft").replace(" hard", ""), n_bits, precision={"50": value})
+        record
         for method, lengths in records["soft"].get(name, {}).items()
-        for n_bits, value, _ in lengths
+        for n_bits, value, splits in lengths
+        for record in cells(
+            method.replace(" soft", " grouping=soft").replace(" hard", ""), n_bits, splits, precision={"50": value}
+        )
     ]
     one.records["sensitivity"] = [
-        cell(method.partition(" N=")[0], int(n_bits), precision={"50": values[1]})
+        record
         for method, lengths in records.get("variants", {}).get(name, {}).items()
         for n_bits, values in lengths.items()
         if method.partition(" ")[2].partition("=")[0] in VARIED
+        for record in cells(method.partition(" N=")[0], int(n_bits), values[-1], precision={"50": values[1]})
     ]
     return one
 
@@ -124,12 +148,28 @@ def _statements(records: Records) -> str:
     sets, rows = study(records), []
     for said in STATEMENTS:
         found = [judge(said, one, sets) for one in sets]
-        verdicts = ["".join(MARKS.get(v.outcome, "") for v in verdicts) or "." for verdicts in found]
+        verdicts = [_marks(verdicts) for verdicts in found]
         if any(mark != "." for mark in verdicts):
             ours = next(verdicts[-1].figures for verdicts in found if verdicts and verdicts[-1].outcome in MARKS)
             rows.append([said.text, _figures(said, paper_figures(said)), _figures(said, ours), *_pairs(verdicts)])
     titles = [one.title.replace(" ", "&nbsp;").removesuffix("&nbsp;FV") for one in sets]
     return table(["the paper says", "paper", "here", *titles[::2][:2], *titles[4:]], rows)
+
+
+def _marks(verdicts: list[Verdict]) -> str:
+    """A mark for each length, and the least number of splits behind them where it is not five."""
+    known = [v for v in verdicts if v.outcome in MARKS]
+    return "".join(MARKS[v.outcome] for v in known) + _raised(min(v.seeds for v in known)) if known else "."
+
+
+def _raised(splits: int) -> str:
+    """The number of splits behind a mean, where it is not five."""
+    return "" if splits in (0, SPLITS) else str(splits).translate(RAISED)
+
+
+def _splits(values: list[Any]) -> int:
+    """Splits behind P@10 and P@50 of the main tables."""
+    return values[2] if len(values) > 2 else SPLITS
 
 
 def _pairs(verdicts: list[str]) -> list[str]:
@@ -159,7 +199,7 @@ def _equal(records: Records) -> str:
         about, cells = records["sets"][name], []
         for ratio in ratios:
             values = [lengths.get(about["D"] // ratio, (None, 0)) for lengths in found]
-            words = [short(value) + SPLITS.get(splits, "") for value, splits in values]
+            words = [short(value) + _raised(splits) for value, splits in values]
             cells.append("/".join(words) if {*words[bool(size) :]} != {"-"} else "-")
         if {*cells} == {"-"}:
             continue
@@ -178,7 +218,7 @@ def _other_sizes(records: Records, name: str) -> list[str]:
 def _lengths(records: Records, name: str, method: str, size: str = "") -> dict[int, tuple[float | None, int]]:
     """P@50 of a method on a set and its number of splits, by bits."""
     lengths = [] if size else records["retrieval"][name].get(method, [])
-    found = {n: (v[1], v[2] if len(v) > 2 else 5) for n, v in zip(records["sets"][name]["bits"], lengths, strict=False)}
+    found = {n: (v[1], _splits(v)) for n, v in zip(records["sets"][name]["bits"], lengths, strict=False)}
     others = records.get("variants", {}).get(name, {}).get(f"{method} {size}".strip(), {})
     return found | {int(n_bits): (values[1], values[-1]) for n_bits, values in others.items()}
 
@@ -284,7 +324,7 @@ def _whole(records: Records) -> str:
             values = [found[m]["all" if m == "original" else n_bits] for m in WHOLE]
             about = records["sets"][name]
             title = _fixed(f"{about['title']}, D/{round(about['D'] / int(n_bits))}")
-            rows.append([title, *("/".join(map(short, v[:2])) + SPLITS.get(v[2], "") for v in values)])
+            rows.append([title, *("/".join(map(short, v[:2])) + _raised(v[2]) for v in values)])
     return table(["MAP/area", "floats", "LSH", "k-means", "equal"], rows)
 
 

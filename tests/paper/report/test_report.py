@@ -446,6 +446,15 @@ def test_methods_are_compared_on_the_seeds_that_they_share():
     assert check(said("Kernels help"), one) == expected
 
 
+def test_a_seed_counts_only_where_it_has_the_value():
+    one = made_up_set({("lsh", 80): 0.3, ("bpb", 80): 0.4}, seeds=3)
+    for record in one.records[""]:
+        if record["method"] == "lsh" or record["seed"] < 2:
+            record["area"] = 0.1 if record["method"] == "lsh" else 0.2
+    assert [(v.outcome, v.seeds) for v in judge(said("BPB has the largest area"), one)] == [("agrees", 2)]
+    assert [v.seeds for v in judge(said("BPB is level with CBE"), one)] == [3]
+
+
 def test_pair_errors_are_means_over_seeds():
     one, errors = made_up_set({}), np.array([0.2, 0.5, 0.4])
     one.records["pair-error"] = over_seeds("pair_error", errors)

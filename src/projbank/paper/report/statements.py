@@ -240,7 +240,7 @@ def _figures(said: Statement, one: SetInfo, names: list[str], ratio: int | None)
     protocol, word, scale = said.measure
     words = (word, str(one.main_k(protocol))) if word == "precision" else (word,)
     terms = {name: [_place(term, one.ratios(protocol), ratio) for term in _terms(name)] for name in names}
-    seeds = [known for places in terms.values() for place in places if (known := one.seeds(*place, protocol))]
+    seeds = [known for places in terms.values() for place in places if (known := one.seeds(*place, words, protocol))]
     common = set.intersection(*seeds) if seeds else None
     found = {}
     for name, places in terms.items():

@@ -106,9 +106,9 @@ class SetInfo:
         records = [record for record in self.good(protocol) if record["method"] == method]
         return [r for r in records if r["n_bits"] is None or self.ratio(r["n_bits"]) == ratio]
 
-    def seeds(self, method: str, ratio: int | None, protocol: str = "") -> set[int]:
-        """Seeds for which a method was measured."""
-        return {record["seed"] for record in self.at(method, ratio, protocol)}
+    def seeds(self, method: str, ratio: int | None, words: Iterable[str], protocol: str = "") -> set[int]:
+        """Seeds for which a method has a value under `words`."""
+        return {record["seed"] for record in self.at(method, ratio, protocol) if _value(record, words) is not None}
 
     def mean(
         self, method: str, ratio: int | None, words: Iterable[str], protocol: str = "", seeds: set[int] | None = None
