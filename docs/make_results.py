@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any
 
 import paper_tables
-from paper_tables import short, table
+from paper_tables import SPLITS, short, splits_of, table
 
 HERE = Path(__file__).parent
 MEASURED = HERE.parent / "benchmarks" / "results"
@@ -43,7 +43,7 @@ FIDELITY = {
 }
 """Sets on which `benchmarks.fidelity` measures codes for distances, and how many numbers a vector has."""
 BANKS = ("original", "joint", "joint asymmetric", "joint solver=random")
-AT_50 = (*BANKS, "itq", "kmeans+itq", "rabitq", "bpbc", "cbe", "lsh", "bpb", "kbpb-rbf")
+AT_50 = (*BANKS, "itq", "kmeans+itq", "rabitq", "bpbc", "cbe", "lsh", "bpb", "bpb-equal", "kbpb-rbf")
 AT_10 = ("original", "joint", "joint solver=random", "itq", "lsh", "bpb")
 SVM = ("original", "sign", "joint", "bpb", "kbpb-rbf", "cbe", "lsh")
 COST = ("joint", "bpb", "bpbc", "cbe", "kbpb-rbf", "lsh")
@@ -70,7 +70,8 @@ def precision(records: Records, methods: tuple[str, ...], column: int) -> str:
     found = records["retrieval"]
 
     def ranked(name: str, method: str, end: int) -> bool:
-        return method not in UNRANKED and len(found[name][method]) > 1 and len(found[name][method][end]) == 2
+        lengths = found[name][method]
+        return method not in UNRANKED and len(lengths) > 1 and splits_of(lengths[end]) >= SPLITS
 
     best = {
         (name, end): max(found[name][method][end][column] for method in found[name] if ranked(name, method, end))
@@ -80,7 +81,7 @@ def precision(records: Records, methods: tuple[str, ...], column: int) -> str:
 
     def figure(name: str, method: str, end: int) -> str:
         values = found[name][method][end]
-        text = f"{values[column]:.3f}".removeprefix("0") + ("†" if len(values) > 2 else "")
+        text = short(values[column]) + ("†" if 0 < splits_of(values) < SPLITS else "")
         return f"**{text}**" if ranked(name, method, end) and values[column] == best[name, end] else text
 
     def row(method: str) -> list[str]:

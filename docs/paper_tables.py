@@ -87,7 +87,7 @@ def _set(records: Records, name: str, about: Records) -> SetInfo:
     for method, lengths in records["retrieval"][name].items():
         for n_bits, values in zip(about["bits"] if len(lengths) > 1 else [None], lengths, strict=True):
             if values[1] is not None:
-                retrieval += cells(method, n_bits, _splits(values), precision={"10": values[0], "50": values[1]})
+                retrieval += cells(method, n_bits, splits_of(values), precision={"10": values[0], "50": values[1]})
     for method, ranked in records.get("whole", {}).get(name, {}).items():
         for bits, (average, area, splits) in ranked.items():
             n_bits = None if bits == "all" else int(bits)
@@ -167,7 +167,7 @@ def _raised(splits: int) -> str:
     return "" if splits in (0, SPLITS) else str(splits).translate(RAISED)
 
 
-def _splits(values: list[Any]) -> int:
+def splits_of(values: list[Any]) -> int:
     """Splits behind P@10 and P@50 of the main tables."""
     return values[2] if len(values) > 2 else SPLITS
 
@@ -218,7 +218,7 @@ def _other_sizes(records: Records, name: str) -> list[str]:
 def _lengths(records: Records, name: str, method: str, size: str = "") -> dict[int, tuple[float | None, int]]:
     """P@50 of a method on a set and its number of splits, by bits."""
     lengths = [] if size else records["retrieval"][name].get(method, [])
-    found = {n: (v[1], _splits(v)) for n, v in zip(records["sets"][name]["bits"], lengths, strict=False)}
+    found = {n: (v[1], splits_of(v)) for n, v in zip(records["sets"][name]["bits"], lengths, strict=False)}
     others = records.get("variants", {}).get(name, {}).get(f"{method} {size}".strip(), {})
     return found | {int(n_bits): (values[1], values[-1]) for n_bits, values in others.items()}
 
