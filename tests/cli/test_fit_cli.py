@@ -107,7 +107,7 @@ def test_bad_input_is_one_line_and_exit_code_2(projbank, digits):
         (["--tune", "lam=1", "--labels", digits / "none.npy"], "no such file"),
         (["--tune", "lam=1", "--tune-k", 0], "'k' parameter of retrieval_scorer"),
         (["--labels", digits / "y.npy", "--solver", "joint"], "--labels is for neighbourhoods of the solver mixed"),
-        (["--labels", digits / "short.npy"], "an array of shape (300,), a label for each row. Got shape (7,)"),
+        (["--labels", digits / "short.npy"], "an array of shape (300,), a label for each row. Got 'shape (7,)'"),
         (["--set", "n_bits=8"], "--set is for parameters without an option of their own. Got 'n_bits' instead."),
         (["--set", "noise"], "--set must be NAME=VALUE. Got 'noise' instead."),
         (["--grouping", "soft", "--set", "n_assign=0"], "'n_assign' parameter of ProjectionBank must be an int"),
