@@ -114,9 +114,14 @@ def _set(records: Records, name: str, about: Records) -> SetInfo:
         record
         for words, lengths in records.get("tuned", {}).get(name, {}).items()
         for n_bits, values in lengths.items()
-        for record in cells(words.partition(" N=")[0], int(n_bits), values[1], precision={"50": values[0]})
+        for record in cells(
+            words.partition(" N=")[0],
+            None if n_bits == "all" else int(n_bits),
+            values[1],
+            precision={"50": values[0]},
+        )
     ]
-    if one.records["tuned"]:
+    if one.records["tuned"] and "original" not in one.methods("tuned"):
         one.records["tuned"] += [r for r in retrieval if r["method"] == "original"]
     whole_bit = "one bit of all dimensions"
     one.records["pair-error"] = [
@@ -246,14 +251,17 @@ def _tuned(records: Records) -> str:
     rows = []
     for name, found in records.get("tuned", {}).items():
         for words, lengths in found.items():
+            if words == "original":
+                continue
             method, _, size = words.partition(" ")
             given = records.get("variants", {}).get(name, {}).get(f"{method} lam=1.0 {size}".strip(), {})
-            same = {int(bits): (values[1], values[-1]) for bits, values in given.items()}  # of the same splits
+            same = {int(bits): (values[1], values[-1]) for bits, values in given.items()}
             plain = _lengths(records, name, method, size) | same
             cells = []
             for ratio in TUNED_RATIOS:
                 values = lengths.get(f"{records['sets'][name]['D'] // ratio}")
                 default = plain.get(records["sets"][name]["D"] // ratio, (None, 0))[0]
+                default = values[3] if values and len(values) > 3 else default  # of the same splits
                 cells.append(f"{short(default)}/{short(values[0])}" if values else "-")
             splits, chosen = next((values[1], values[2]) for values in lengths.values())
             picked = "; ".join(

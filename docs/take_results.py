@@ -56,7 +56,12 @@ def take(records: Records, found: list[Records]) -> int:
         elif kind in KEPT:
             values = [_mean(KEPT[kind](cell) for cell in group), len(group)]
             chosen = [cell["chosen"] for cell in group if "chosen" in cell]
-            _place(records, kind, name, words)[bits] = [*values, chosen] if chosen else values
+            default = cells.get(("retrieval", name, words, n_bits), {})
+            if chosen and set(by_seed) <= set(default):  # what default parameters find on the same splits
+                chosen = [chosen, _mean(KEPT[kind](default[seed]) for seed in by_seed)]
+            elif chosen:
+                chosen = [chosen]
+            _place(records, kind, name, words)[bits] = [*values, *chosen]
         elif kind == "causes":
             value = _mean(cell["precision"]["50"] for cell in group)
             training = group[0]["protocol"]["training"]

@@ -78,9 +78,14 @@ def test_cells_of_other_training_sizes_stand_apart(script, records):
 
 def test_chosen_parameters_and_accuracies_are_kept(script, records):
     tuned = {"protocol": {"experiment": "tuned", "training": records["sets"]["worm"]["learnt_from"]}}
-    found = cells("bpb", 421, [0.3, 0.4], **tuned)
-    script.take(records, [cell | {"chosen": {"lam": lam}} for cell, lam in zip(found, (0.1, 10.0), strict=True)])
+    found = [
+        cell | {"chosen": {"lam": lam}}
+        for cell, lam in zip(cells("bpb", 421, [0.3, 0.4], **tuned), (0.1, 10.0), strict=True)
+    ]
+    script.take(records, found)
     assert records["tuned"]["worm"]["bpb"]["421"] == [0.35, 2, [{"lam": 0.1}, {"lam": 10.0}]]
+    script.take(records, found[:1] + cells("bpb", 421, [0.2, 0.8]))
+    assert records["tuned"]["worm"]["bpb"]["421"] == [0.3, 1, [{"lam": 0.1}], 0.2]  # the default, of the same split
     action = cells("bpb", 421, [0.3], params={"lam": 8.0}, protocol={"experiment": "action"}, accuracy=94.26)
     script.take(records, action)
     assert records["action"]["worm"]["bpb lam=8.0"] == {"421": [94.26, 1]}
