@@ -48,6 +48,8 @@ def cases():
     found["bank paper standardize"] = ProjectionBank(N_BITS, solver="paper", standardize=True, **few), X
     found["bank paper init random"] = ProjectionBank(N_BITS, solver="paper", init="random", **few), X
     found["bank paper init equal"] = ProjectionBank(N_BITS, solver="paper", init="equal", **few), X
+    found["bank distances nested"] = ProjectionBank(300, preserve="distances"), X
+    found["bank distances two rotations"] = ProjectionBank(1100, preserve="distances"), X
     for kernel in ("rbf", "poly", "linear"):
         found[f"kernel {kernel}"] = KernelProjectionBank(N_BITS, kernel=kernel, n_basis=60, **few), X
         reduced = KernelProjectionBank(N_BITS, kernel=kernel, n_basis=60, n_landmarks=12, **few)

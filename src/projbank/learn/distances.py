@@ -1,9 +1,9 @@
 """The learner for distances: principal components of the rows, and bits that are chosen together to tell them.
 
 Components (D x k) keep what varies most. A rotation (k x n_bits) turns them into margins, whose signs are the first
-bits. Up to some thousand bits it is learnt: margins come near the corners of a box, so that signs lose little. Its
-edges are longer for earlier bits, which so take more of the leading components: the first 64, 128, 256, ... bits of a
-code are good codes by themselves. Further bits are random orthogonal frames of all components.
+bits: margins come near the corners of a box, so that signs lose little. Its edges are longer for earlier bits, which
+so take more of the leading components: the first 64, 128, 256, ... bits of a code are good codes by themselves. Codes
+of more than a thousand bits start with a rotation of the first 256 components, and go on with further ones of all.
 
 Then each bit gets a column, and a row's components and length are told by the sum of its bits' columns. Columns and
 bits are learnt in turns: columns by ridge regression that holds on to the rotation, bits by descent (`DenseHead`). What
@@ -23,7 +23,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from projbank.learn.components import streamed_components
-from projbank.learn.rotation import learn_rotation, random_frame
+from projbank.learn.rotation import learn_rotation
 from projbank.learn.run import Learner, Run, chosen
 from projbank.learn.target import product
 from projbank.models.dense import BLOCK, DenseHead, Near, counts, nested
@@ -36,9 +36,9 @@ RANK = 1024
 """Components at most, unless told otherwise."""
 TRAIN_SIZE = 20_000
 """Rows to learn from, at most, unless told otherwise."""
-_ALL, _FIRST = 1024, 512
-"""Codes up to so many bits are learnt whole; of longer ones so many bits."""
-_SHORTEST, _SLOPE = 64, 0.125
+_ALL, _FIRST = 1024, 256
+"""Codes up to so many bits have one rotation; longer ones one of so many bits, and then others of all components."""
+_SHORTEST, _SLOPE = 64, 0.25
 """An edge is (n_bits / b) ** slope, for the bits of the shortest of the codes of 64, 128, ... bits that has them."""
 _ROUNDS = 20
 _TURNED = 8192
@@ -83,6 +83,7 @@ class DistanceLearner(Learner):
             outer=np.zeros((rank + 1, n_bits), np.float32),
             near=np.zeros((3, rank + 1), np.float32),
             constants=np.array([run.queries is None, 0], np.float32),
+            scales=np.ones(len(nested(n_bits)[0]), np.float32),
             offsets=np.zeros(len(nested(n_bits)[0]), np.float32),
             query_biases=np.zeros(n_bits, np.float32),
         )
@@ -130,17 +131,21 @@ class DistanceLearner(Learner):
         return near, Trial(asked, shown, nearest(scores, min(_NEAREST, len(shown))))
 
     def _rotation(self, values: Floats, n_bits: int, run: Run) -> Floats:
-        """Matrix (k, n_bits): a learnt rotation of the leading components, then random frames of all of them."""
+        """Matrix (k, n_bits): learnt rotations of leading components, one beside the other."""
         rng = np.random.default_rng([run.seed, 3])
         k = values.shape[1]
-        learnt = min(k, n_bits if n_bits <= _ALL else _FIRST)
-        leading = np.ascontiguousarray(values[:, :learnt])
-        leading /= np.float32(max(np.sqrt(np.mean(leading**2, dtype=np.float64)), 1e-30))
-        matrix = np.zeros((k, n_bits), np.float32)
-        with progress("rotation", _ROUNDS, run.verbose) as advance:
-            turn, _ = learn_rotation(leading, learnt, _ROUNDS, rng, edges=box_edges(learnt), advance=advance)
-        matrix[:learnt, :learnt] = turn
-        matrix[:, learnt:] = random_frame(k, n_bits - learnt, rng)
+        widths = [min(k, n_bits if n_bits <= _ALL else _FIRST)]
+        while sum(widths) < n_bits:
+            widths.append(min(k, n_bits - sum(widths)))
+        matrix, start = np.zeros((k, n_bits), np.float32), 0
+        with progress("rotation", _ROUNDS * len(widths), run.verbose) as advance:
+            for width in widths:
+                leading = np.ascontiguousarray(values[:, :width])
+                leading /= np.float32(max(np.sqrt(np.mean(leading**2, dtype=np.float64)), 1e-30))
+                edges = np.ones(width, np.float32) if start else box_edges(width)
+                turn, _ = learn_rotation(leading, width, _ROUNDS, rng, edges=edges, advance=advance)
+                matrix[:width, start : start + width] = turn
+                start += width
         return matrix
 
 
@@ -210,7 +215,13 @@ def _fitted(model: DenseHead, few: Floats, signs: Floats, rotation: Floats, n_th
     """
     near, known = Near(*model.near), few[:, :-1]
     ends, weights = nested(model.n_bits)
-    count = counts(model.n_bits)
+    told = product(signs, rotation.T, n_threads)
+    weighted = near.spreads[:-1] * told
+    share = np.float32(np.vdot(weighted, known) / max(float(np.vdot(weighted, told)), 1e-30))
+    columns = share * rotation
+    scales = _scales(known, near.spreads[:-1], signs, columns, ends, n_threads)
+    weights = weights / scales**2
+    count = counts(ends, weights)
     m = len(count)
     first = np.ascontiguousarray(signs[:, :m])
     squares = product(first.T, first, n_threads)
@@ -222,33 +233,41 @@ def _fitted(model: DenseHead, few: Floats, signs: Floats, rotation: Floats, n_th
         factor = scipy.linalg.cho_factor(held, lower=True, overwrite_a=True, check_finite=False)
         return np.asarray(scipy.linalg.cho_solve(factor, wanted, check_finite=False), np.float32)
 
-    told = product(signs, rotation.T, n_threads)
-    weighted = near.spreads[:-1] * told
-    share = np.float32(np.vdot(weighted, known) / max(float(np.vdot(weighted, told)), 1e-30))
-    columns = share * rotation
     wanted = np.zeros((m, known.shape[1]), np.float32)
-    for end, weight, left in zip(ends, weights, _left(known, signs, columns, ends, n_threads), strict=True):
+    for end, weight, left in zip(ends, weights, _left(known, scales, signs, columns, ends, n_threads), strict=True):
         wanted[:end] += weight * product(first[:, :end].T, left, n_threads)
     columns[:, :m] += solve(wanted, _HOLD).T
     asked = near.slopes[:-1] * known + near.intercepts[:-1]
     targets, sums = np.empty((len(few), len(ends)), np.float32), np.zeros(m, np.float32)
-    for p, left in enumerate(_left(known, signs, columns, ends, n_threads)):
-        targets[:, p] = few[:, -1] - np.einsum("ij,ij->i", asked, left)
+    for p, left in enumerate(_left(known, scales, signs, columns, ends, n_threads)):
+        targets[:, p] = scales[p] * few[:, -1] - np.einsum("ij,ij->i", asked, left)
         sums[: ends[p]] += weights[p] * (first[:, : ends[p]].T @ (targets[:, p] - targets[:, p].mean()))
     for hold in _HOLDS:
         lengths = np.zeros(model.n_bits, np.float32)
         lengths[:m] = solve(sums, hold)
         told = np.stack([signs[:, :end] @ lengths[:end] for end in ends], axis=1)
         offsets = np.asarray((told - targets).mean(axis=0), np.float32)
-        yield replace(model, outer=np.vstack([columns, lengths]), offsets=offsets)
+        yield replace(model, outer=np.vstack([columns, lengths]), scales=scales, offsets=offsets)
 
 
-def _left(values: Floats, signs: Floats, columns: Floats, ends: Ids, n_threads: int) -> Iterator[Floats]:
-    """What is left of values (n, k) by the first bits, as many as each of the ascending ends; one array, changed."""
-    left = values.copy()
-    for start, end in pairwise([0, *ends]):
-        left -= product(signs[:, start:end], columns[:, start:end].T, n_threads)
-        yield left
+def _scales(values: Floats, spreads: Floats, signs: Floats, columns: Floats, ends: Ids, n_threads: int) -> Floats:
+    """The part of values (n, k) that the first bits stand for, for each of the ascending ends; 1 for all bits."""
+    told, found = np.zeros_like(values), np.ones(len(ends))
+    for p, (start, end) in enumerate(pairwise([0, *ends[:-1]])):
+        told += product(signs[:, start:end], columns[:, start:end].T, n_threads)
+        weighted = spreads * told
+        found[p] = np.vdot(weighted, told) / max(float(np.vdot(weighted, values)), 1e-30)
+    return np.asarray(np.clip(found, 1e-3, 1), np.float32)
+
+
+def _left(
+    values: Floats, scales: Floats, signs: Floats, columns: Floats, ends: Ids, n_threads: int
+) -> Iterator[Floats]:
+    """What is left of scaled values (n, k) by the first bits, as many as each of the ascending ends."""
+    told = np.zeros_like(values)
+    for scale, (start, end) in zip(scales, pairwise([0, *ends]), strict=True):
+        told += product(signs[:, start:end], columns[:, start:end].T, n_threads)
+        yield scale * values - told
 
 
 def box_edges(n_bits: int) -> Floats:

@@ -43,12 +43,3 @@ def nearest_rotation(matrix: Floats) -> Floats:
     """Of the matrices with orthonormal rows (or columns, if those are fewer), the one nearest to a given matrix."""
     left, _, right = scipy.linalg.svd(matrix, full_matrices=False, overwrite_a=True, check_finite=False)
     return np.ascontiguousarray(left @ right)
-
-
-def random_frame(k: int, n_columns: int, rng: np.random.Generator) -> Floats:
-    """Columns of unit length, (k, n_columns), of which k after k are orthogonal."""
-    frames = np.empty((k, n_columns), np.float32)
-    for start in range(0, n_columns, k):
-        stop = min(start + k, n_columns)
-        frames[:, start:stop] = np.linalg.qr(rng.standard_normal((k, stop - start)))[0]
-    return frames

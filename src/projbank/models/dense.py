@@ -43,12 +43,12 @@ class DenseHead(Model):
     Bits s of 1 and -1 stand for the sum of their columns, x ~ outer s, and the score of a query with coordinates q, the
     last of them -1, is q outer s. Bits are chosen so that scores tell inner products, less half of squared lengths, for
     those queries that look for the row: with their mean n and spreads v about it, sum(v e^2) + (n e)^2 is made small,
-    e = x - outer s, for all bits and the first 64, 128, ... of them. Margins are half of what the other value of a bit
-    would add.
+    e = x - outer s, for all bits. The first 64, 128, ... of them stand for a part of x each, e = scale x - outer s.
+    Margins are half of what the other value of a bit would add.
 
     means, factors (D,); inner (D, k); outer (k + 1, n_bits); near (3, k + 1): `Near`; constants (2,): whether lengths
-    count, 1 or 0, and what is subtracted from them; offsets (P,): n e on average, for each of the codes in `nested`;
-    query_biases (n_bits,), for margins of queries; all float32.
+    count, 1 or 0, and what is subtracted from them; scales (P,) and offsets (P,), n e on average: of each of the codes
+    in `nested`; query_biases (n_bits,), for margins of queries; all float32.
     """
 
     means: Floats
@@ -57,11 +57,12 @@ class DenseHead(Model):
     outer: Floats
     near: Floats
     constants: Floats
+    scales: Floats
     offsets: Floats
     query_biases: Floats
     loss_curve: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
-    names = ("means", "factors", "inner", "outer", "near", "constants", "offsets", "query_biases", "loss_curve")
+    names = tuple("means factors inner outer near constants scales offsets query_biases loss_curve".split())
     has_query_bits = True
 
     @classmethod
@@ -80,6 +81,7 @@ class DenseHead(Model):
             "outer": (rank + 1, n_bits),
             "near": (3, rank + 1),
             "constants": (2,),
+            "scales": (len(nested(n_bits)[0]),),
             "offsets": (len(nested(n_bits)[0]),),
             "query_biases": (n_bits,),
         }
@@ -88,8 +90,8 @@ class DenseHead(Model):
         kinds = [str(array.dtype) for array in floats]
         if set(kinds) != {"float32"}:
             raise ModelFileError(f"arrays have the wrong types: {', '.join(kinds)}")
-        if not all(np.isfinite(array).all() for array in floats):
-            raise ModelFileError("matrices or biases are not finite")
+        if not all(np.isfinite(array).all() for array in floats) or arrays["scales"].min() <= 0:
+            raise ModelFileError("matrices or biases are not finite, or scales not above 0")
         return cls(**{name: arrays[name] for name in cls.names})
 
     @property
@@ -122,7 +124,7 @@ class DenseHead(Model):
 
     def prepare(self) -> None:
         """Compute what `chosen` needs once, before threads do."""
-        _ = self._panels, self._gram
+        _ = self._panels, self._gram, self._nested
 
     def coordinates(self, rows: Floats) -> Floats:
         """Coordinates of a block of rows, (n, k + 1)."""
@@ -137,17 +139,18 @@ class DenseHead(Model):
         """Bits, 1 or -1, of rows with given coordinates, and margins, both (n, n_bits)."""
         outer, back = self._panels
         near, m = Near(*self.near), len(self._gram)
-        ends, weights = nested(self.n_bits)
+        ends, weights = self._nested
         margins = self._plain(coordinates)
         signs = np.where(margins > 0, np.float32(1), np.float32(-1))
         asked = near.slopes * coordinates + near.intercepts
-        left = [coordinates]
-        for start, end in pairwise([0, *ends]):
-            left.append(left[-1] - _product(signs[:, start:end], back[:, start:end], len(self.outer)))
-        rests = np.stack([(asked * one).sum(axis=1) for one in left[1:]], axis=1) - self.offsets
+        left, told = [], np.zeros_like(coordinates)
+        for scale, (start, end) in zip(self.scales, pairwise([0, *ends]), strict=True):
+            told += _product(signs[:, start:end], back[:, start:end], len(self.outer))
+            left.append(scale * coordinates - told)
+        rests = np.stack([(asked * one).sum(axis=1) for one in left], axis=1) - self.offsets
         fields, some = np.empty((len(signs), m), np.float32), np.zeros_like(coordinates)
         for p, (start, end) in reversed(list(enumerate(pairwise([0, *np.minimum(ends, m)])))):
-            some += weights[p] * left[p + 1]
+            some += weights[p] * left[p]
             if start < end:
                 part = outer[start // WIDTH : -(-end // WIDTH)]
                 fields[:, start:end] = _product(near.spreads * some, part, end - start)
@@ -197,11 +200,17 @@ class DenseHead(Model):
         return panels(self.outer), panels(self.outer.T)
 
     @cached_property
+    def _nested(self) -> tuple[NDArray[np.int64], Floats]:
+        """Lengths of the nested codes, and how much their errors count, which grow with `scales`."""
+        ends, weights = nested(self.n_bits)
+        return ends, weights / self.scales**2
+
+    @cached_property
     def _gram(self) -> Floats:
         """Inner products of the columns that are chosen, weighted by spreads, (m, m)."""
         columns = self.outer[:, :_CHOSEN]
         weighted = columns * Near(*self.near).spreads[:, None]
-        count = counts(self.n_bits)
+        count = counts(*self._nested)
         return _product(weighted.T, panels(columns), columns.shape[1]) * np.minimum(count[:, None], count)
 
 
@@ -213,10 +222,9 @@ def nested(n_bits: int) -> tuple[NDArray[np.int64], Floats]:
     return ends, weights
 
 
-def counts(n_bits: int) -> Floats:
+def counts(ends: NDArray[np.int64], weights: Floats) -> Floats:
     """How much the codes that have a bit count together, for those bits that are chosen together, (m,)."""
-    ends, weights = nested(n_bits)
-    return np.array([weights[ends > bit].sum() for bit in range(min(n_bits, _CHOSEN))], np.float32)
+    return np.array([weights[ends > bit].sum() for bit in range(min(int(ends[-1]), _CHOSEN))], np.float32)
 
 
 def _product(rows: Floats, matrix: Floats, n_columns: int) -> Floats:
