@@ -8,9 +8,9 @@ first 10 after re-ranking the first 100 by the floats, for these put every true 
 Hamming search compares bits with bits, asymmetric search floats of the query with codes.
 
 Lengths are D/64, D/16 and D/8 unless given. ITQ, PCA+PQ and OPQ start from the same principal components, at most
-1,024, the latter two from 4 for a byte. RaBitQ's two floats per code count as bytes. A peer that would take many
-minutes is cut short or left out: ITQ has 50 rounds up to 512 bits, 10 above, and is left out above 1,024; PQ has 10
-rounds of k-means, OPQ 20 of turning; OPQ is left out above 64 bytes.
+1,024, the latter two from 4 for a byte, or as many as these allow. RaBitQ's two floats per code count as bytes. A peer
+that would take many minutes is cut short or left out: ITQ has 50 rounds up to 512 bits, 10 above, and is left out above
+1,024; PQ has 10 rounds of k-means, OPQ 20 of turning.
 Results of several runs are collected in one file.
 """
 
@@ -45,8 +45,6 @@ FEW_BITS, MOST_BITS = 512, 1024
 """ITQ: bits up to which it has all its rounds, and up to which it is measured."""
 MOST_COMPONENTS = 1024
 PQ_ROUNDS, OPQ_ROUNDS = 10, 20
-MOST_BYTES = 64
-"""OPQ is measured up to so many."""
 PER_BYTE = 4
 """Components for a byte of PQ after PCA."""
 
@@ -96,12 +94,17 @@ def pq(task: Task, n_bits: int) -> Found:
 
 def pca_pq(task: Task, n_bits: int) -> Found:
     n_bytes = -(-n_bits // 8)
-    return pq_found(*leading(task, PER_BYTE * n_bytes), n_bytes)
+    return pq_found(*leading(task, components(n_bytes)), n_bytes)
+
+
+def components(n_bytes: int) -> int:
+    """Principal components for codes of PCA+PQ and OPQ, as many for each byte."""
+    return n_bytes * max(1, min(PER_BYTE, MOST_COMPONENTS // n_bytes))
 
 
 def opq(task: Task, n_bits: int) -> Found:
     n_bytes = -(-n_bits // 8)
-    parts = leading(task, PER_BYTE * n_bytes)
+    parts = leading(task, components(n_bytes))
     turn = faiss.OPQMatrix(parts[0].shape[1], n_bytes)
     turn.niter = OPQ_ROUNDS
     turn.train(parts[0])
@@ -154,7 +157,7 @@ def make_task(path: Path) -> Task:
 
 def is_measured(name: str, n_bits: int) -> bool:
     """Whether a method can be had in a few minutes."""
-    return n_bits <= {"ITQ": MOST_BITS, "OPQ": 8 * MOST_BYTES}.get(name, n_bits)
+    return name != "ITQ" or n_bits <= MOST_BITS
 
 
 def main() -> None:
