@@ -62,7 +62,18 @@ class DenseHead(Model):
     query_biases: Floats
     loss_curve: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
-    names = tuple("means factors inner outer near constants scales offsets query_biases loss_curve".split())
+    names = (
+        "means",
+        "factors",
+        "inner",
+        "outer",
+        "near",
+        "constants",
+        "scales",
+        "offsets",
+        "query_biases",
+        "loss_curve",
+    )
     has_query_bits = True
 
     @classmethod
