@@ -17,6 +17,8 @@ _COLUMNS = 4096
 """Columns that a thread multiplies at a time; sums over columns do not depend on the number of threads."""
 _SPARE, _MOST = 4, 1024
 """Directions kept on the way, in times those that are wanted, up to so many: so the last ones are told well, too."""
+_SUMMED, _PART = 4, 512
+"""Up to so many times as many columns as directions kept, products of columns are summed, so many columns at a time."""
 _TOLERANCE = 1e-6
 """Share of the largest variance below which a direction is rounding error of float32."""
 
@@ -38,11 +40,13 @@ def streamed_components(rows: RowSource, rank: int, n_threads: int = 1) -> Compo
     What was seen is summed up by scaled directions, `rank` or some more. A block of new rows joins them, the leading
     directions of both are taken, and so on (Ross, Lim, Lin and Yang, IJCV 2008). Exact where all rows fit into the
     first block; else directions that come late or are weak are told a little less well. Memory: 3 x D numbers for each
-    direction that is kept.
+    direction that is kept. Where columns are few, their inner products are summed instead: exact, in D x D numbers.
     """
     n_rows, n_features = rows.shape
     most = max(rank, min(_SPARE * rank, _MOST))
     step = max(8, min(n_rows, 2 * most))
+    if n_rows > step and n_features <= _SUMMED * most:
+        return _summed_components(rows, rank, step, n_threads)
     stack = np.empty((min(n_rows, most) + step + 1, n_features), np.float32)
     means, kept = np.zeros(n_features), 0
     variances = np.empty(0)
@@ -56,8 +60,7 @@ def streamed_components(rows: RowSource, rank: int, n_threads: int = 1) -> Compo
         means += (own - means) * (n_new / stop)
         used = stack[: kept + n_new + (start > 0)]
         gram = _gram(used, n_threads)
-        if not np.isfinite(gram).all():
-            raise ValueError(f"X is too large: rows {start} to {stop - 1} have squares that do not fit into float32.")
+        _check_squares(gram, start, stop)
         kept = min(most, len(used))
         values, vectors = scipy.linalg.eigh(gram, subset_by_index=(len(used) - kept, len(used) - 1))
         variances = np.maximum(values[::-1], 0) / stop
@@ -68,6 +71,41 @@ def streamed_components(rows: RowSource, rank: int, n_threads: int = 1) -> Compo
     real[0] = True
     directions = stack[real] / np.maximum(lengths[real], 1e-30).astype(np.float32)[:, None]
     return Components(means, np.ascontiguousarray(directions.T), variances[real])
+
+
+def _summed_components(rows: RowSource, rank: int, step: int, n_threads: int) -> Components:
+    """Components by the inner products of all columns, summed over blocks of rows about the mean of the first."""
+    n_rows, n_features = rows.shape
+    total, sums, base = np.zeros((n_features, n_features)), np.zeros(n_features), np.zeros(n_features)
+    for start, stop in split_rows(n_rows, step):
+        block = rows.block(start, stop)
+        check_finite(block, start)
+        if not start:
+            base = block.mean(axis=0, dtype=np.float64)
+        centred = np.subtract(block, base, dtype=np.float32)
+        sums += centred.sum(axis=0, dtype=np.float64)
+
+        def add(first: int, last: int, centred: Floats = centred) -> None:
+            with np.errstate(over="ignore", invalid="ignore"):  # refused below
+                total[first:last, :last] += centred[:, first:last].T @ centred[:, :last]
+
+        run_each(add, split_rows(n_features, _PART), n_threads)
+        _check_squares(total.diagonal(), start, stop)
+    total /= n_rows
+    sums /= n_rows
+    total -= sums[:, None] * sums
+    wanted = n_features - min(rank, n_features), n_features - 1
+    values, vectors = scipy.linalg.eigh(total, lower=True, overwrite_a=True, subset_by_index=wanted)
+    variances = np.maximum(values[::-1], 0)
+    real = variances > _TOLERANCE * variances[0]
+    real[0] = True
+    return Components(base + sums, np.ascontiguousarray(vectors[:, ::-1][:, real], np.float32), variances[real])
+
+
+def _check_squares(sums: NDArray[np.float64], start: int, stop: int) -> None:
+    """Refuse rows whose inner products overflow."""
+    if not np.isfinite(sums).all():
+        raise ValueError(f"X is too large: rows {start} to {stop - 1} have squares that do not fit into float32.")
 
 
 def leading_values(rows: RowSource, n_components: int, n_threads: int = 1) -> Floats:

@@ -150,16 +150,20 @@ class DistanceLearner(Learner):
 
 
 def learnt_columns(model: DenseHead, few: Floats, trial: Trial, rotation: Floats, run: Run) -> DenseHead:
-    """Learn columns for the bits of some rows with coordinates (n, k + 1), and those bits, in turns."""
+    """Learn columns for the bits of some rows with coordinates (n, k + 1), and those bits, in turns; keep the best."""
     signs = np.where(product(few[:, :-1], rotation, run.n_threads) > 0, np.float32(1), np.float32(-1))
+    best, most = model, -1.0
     with progress("columns", _TURNS, run.verbose) as advance:
         for turn in range(_TURNS):
             if turn:
                 signs = _chosen(model, few, run.n_threads)
-            ways = _fitted(model, few, signs, rotation, run.n_threads)
-            model = max(ways, key=lambda way: trial.found(way, run.n_threads))
+            ways = list(_fitted(model, few, signs, rotation, run.n_threads))
+            shares = [trial.found(way, run.n_threads) for way in ways]
+            model = ways[int(np.argmax(shares))]
+            if max(shares) > most:
+                best, most = model, max(shares)
             advance(1)
-    return model
+    return best
 
 
 class Trial(NamedTuple):
