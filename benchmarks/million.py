@@ -5,7 +5,8 @@ as what they tell. They are written to a `.npy` file of float32 (16 GB for a mil
 
     python -m benchmarks.million --work FOLDER [--numbers 10000 20000 100000 1000000]
 
-What is measured replaces the figures of as many vectors in the file of results; those of other numbers stay.
+With --distances only the fit of codes for distances is measured, from the rows that it takes by itself and from all.
+What is measured replaces those figures of as many vectors in the file of results; others stay.
 """
 
 from __future__ import annotations
@@ -93,10 +94,23 @@ def measure(work: Path, n_rows: int, queries: Path, query_kinds: np.ndarray[Any,
     return result
 
 
+def measure_distances(work: Path, n_rows: int) -> dict[str, Any]:
+    """Fit codes for distances to n_rows vectors."""
+    vectors, bank = work / "x.npy", work / "bank.safetensors"
+    generate(vectors, n_rows, n_rows)
+    words = ("fit", vectors, "--bits", BITS, "--preserve", "distances", "-o", bank)
+    result = {"rows": n_rows, "fit for distances": run(*words)}
+    result["fit for distances, all rows"] = run(*words, "--set", f"train_size={n_rows}")
+    for path in (vectors, bank):
+        path.unlink()
+    return result
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--numbers", type=int, nargs="+", default=[10_000, 20_000, 100_000, 1_000_000])
+    parser.add_argument("--distances", action="store_true", help="fit codes for distances, and nothing else")
     parser.add_argument("--output", type=Path, default=RESULTS / "million.json")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
@@ -104,8 +118,12 @@ def main() -> None:
     query_kinds = generate(queries, QUERIES, 0)
     sets = json.loads(args.output.read_text())["sets"] if args.output.exists() else []
     for n_rows in args.numbers:
-        found = measure(args.work, n_rows, queries, query_kinds)
-        sets = sorted([*(one for one in sets if one["rows"] != n_rows), found], key=lambda one: one["rows"])
+        if args.distances:
+            found = measure_distances(args.work, n_rows)
+        else:
+            found = measure(args.work, n_rows, queries, query_kinds)
+        known: dict[str, Any] = next((one for one in sets if one["rows"] == n_rows), {})
+        sets = sorted([*(one for one in sets if one["rows"] != n_rows), known | found], key=lambda one: one["rows"])
         print(found, flush=True)
         about = {"benchmark": "million", "columns": D, "bits": BITS, "queries": QUERIES, "results per query": K}
         write_result(args.output, about | {"sets": sets})
