@@ -34,14 +34,14 @@ DEFAULT = {
 }
 """Sets on which `benchmarks.mixed` measures the default; the first six stand in the README."""
 FIDELITY = {
-    "imagenette_vlad": "Imagenette VLAD, 32,000",
-    "imagenette_fv": "Imagenette FV, 64,000",
-    "caltech_vlad": "Caltech-101 VLAD, 32,000",
-    "caltech_fv": "Caltech-101 FV, 64,000",
-    "ucf101": "UCF101, 20,480",
-    "worm": "worm neurons, 13,488",
+    "imagenette_vlad": "Imagenette VLAD",
+    "imagenette_fv": "Imagenette FV",
+    "caltech_vlad": "Caltech-101 VLAD",
+    "caltech_fv": "Caltech-101 FV",
+    "ucf101": "UCF101",
+    "worm": "worm neurons",
 }
-"""Sets on which `benchmarks.fidelity` measures codes for distances, and how many numbers a vector has."""
+"""Sets on which `benchmarks.fidelity` measures codes for distances."""
 BANKS = ("original", "joint", "joint asymmetric", "joint solver=random")
 AT_50 = (*BANKS, "itq", "kmeans+itq", "rabitq", "bpbc", "cbe", "lsh", "bpb", "bpb-equal", "kbpb-rbf")
 AT_10 = ("original", "joint", "joint solver=random", "itq", "lsh", "bpb")
@@ -154,7 +154,7 @@ def fidelity() -> str:
         lengths = found.get(name, {}).get("recall of 10 among the first 10 and 100", {})
         for bits in sorted(lengths, key=int):
             cells = {
-                method: [" / ".join(short(cell[kind][i]) for kind in kinds if kind in cell) for i in (0, 1)]
+                method: ["/".join(short(cell[kind][i]) for kind in kinds if kind in cell) for i in (0, 1)]
                 for method, cell in lengths[bits].items()
             }
             others = (cells[peer][0] if peer in cells else "-" for peer in peers)
@@ -162,27 +162,42 @@ def fidelity() -> str:
     return table(["", "bits", "`distances`", "in 100", *peers], rows)
 
 
+def nested() -> str:
+    """Return what the first bits of codes for distances find, beside codes that were learnt with so many bits."""
+    found = json.loads((MEASURED / "nested.json").read_text(encoding="utf-8"))["sets"]
+    lengths, rows = (64, 128, 256), []
+
+    def cell(shares: list[float]) -> str:
+        return "/".join(map(short, shares))
+
+    for name, title in FIDELITY.items():
+        for bits, one in found.get(name, {}).items():
+            firsts = [f"{cell(one[f'first {n}'])} ({cell(one[f'own {n}'])})" for n in lengths]
+            whole = f"{cell(one['whole'])} ({cell(one['whole, learnt alone'])})"
+            rows.append([title, f"{int(bits):,}", whole, *firsts])
+    return table(["", "bits", "all bits", *(f"first {n}" for n in lengths)], rows)
+
+
 def scifact() -> str:
     """Return what codes of fixed-dimensional encodings find of SciFact: nDCG@10, and MaxSim's ten among a hundred."""
     found = json.loads((MEASURED / "scifact.json").read_text(encoding="utf-8"))["found"]
 
     def cell(name: str, *keys: str) -> str:
-        return " / ".join(short(found[name][key][0]) for key in keys) if name in found else "-"
+        return "/".join(short(found[name][key][0]) for key in keys) if name in found else "-"
 
     first, rows = ("nDCG@10", "MaxSim's 10 in 100"), []
-    names = {"floats, 40960 bytes, length 1": "floats, 40,960 bytes"}
+    names = {"floats, 40960 bytes, length 1": ("floats", 40960)}
     for size in (1280, 640, 160):
         for method in ("distances", "PQ", "PCA + PQ", "RaBitQ"):
-            names[f"{method}, {size} bytes, length 1"] = f"`{method}`" if method == "distances" else method
-            names[f"{method}, {size} bytes, length 1"] += f", {size:,} bytes"
-    for name, title in names.items():
+            names[f"{method}, {size} bytes, length 1"] = f"`{method}`" if method == "distances" else method, size
+    for name, (title, size) in names.items():
         ways = (
             [name] if name in found else [name.replace(" bytes", f" bytes, {way}") for way in ("asymmetric", "Hamming")]
         )
         if ways[0] in found:
             hamming = cell(ways[1], *first) if len(ways) > 1 else "-"
-            rows.append([title, cell(ways[0], *first), hamming, cell(ways[0], "nDCG@10 re-ranked")])
-    return table(["nDCG@10 / in 100", "asymmetric", "Hamming", "re-ranked"], rows)
+            rows.append([title, f"{size:,}", cell(ways[0], *first), hamming, cell(ways[0], "nDCG@10 re-ranked")])
+    return table(["nDCG@10/in 100", "bytes", "asymmetric", "Hamming", "re-ranked"], rows)
 
 
 def page(name: str, text: str, tables: dict[str, str]) -> str:
@@ -201,7 +216,7 @@ def tables_of(records: Records) -> dict[str, dict[str, str]]:
     tables["precision-50"] = precision(records, AT_50, 1)
     tables["precision-10"] = precision(records, AT_10, 0)
     tables["default"] = default()
-    others = {"../README.md": {"figures": figures()}, "distances.md": {"fidelity": fidelity()}}
+    others = {"../README.md": {"figures": figures()}, "distances.md": {"fidelity": fidelity(), "nested": nested()}}
     others["text.md"] = {"scifact": scifact()}
     return others | {"results.md": tables} | paper_tables.tables(records)
 
