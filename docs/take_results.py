@@ -20,6 +20,7 @@ RENAMED = {"ucf101": "ucf101_unit"}
 DEFAULT_SPLITS = 5
 UNLEARNT = ("original", "lsh")
 """Methods that the number of training vectors does not change."""
+ONE_BIT = "one bit of all dimensions"
 SOFT = {"": "{} hard", "grouping=soft": "{} soft"}
 Records = dict[str, Any]
 KEPT: dict[str, Callable[[Records], float]] = {
@@ -48,11 +49,11 @@ def take(records: Records, found: list[Records]) -> int:
             else:
                 _take_other(records, name, words, bits, group)
         elif kind == "soft" and n_bits:
-            own = _place(records, "soft", name)
             title = SOFT[words.partition(" ")[2]].format(words.split()[0])
-            known = {known: [known, *rest] for known, *rest in own.get(title, [])}
-            known[n_bits] = [n_bits, _mean(cell["precision"]["50"] for cell in group), len(group)]
-            own[title] = [known[n] for n in sorted(known)]
+            _take_length(records, "soft", name, title, n_bits, [cell["precision"]["50"] for cell in group])
+        elif kind == "pair-error":
+            title = ONE_BIT if words == "original" else words
+            _take_length(records, "pair_error", name, title, n_bits, [cell["pair_error"] for cell in group])
         elif kind in KEPT:
             values = [_mean(KEPT[kind](cell) for cell in group), len(group)]
             chosen = [cell["chosen"] for cell in group if "chosen" in cell]
@@ -101,6 +102,15 @@ def _take_retrieval(records: Records, name: str, words: str, n_bits: int | None,
     if "map" in group[0]:
         deep = [_mean(cell[word] for cell in group) for word in ("map", "area")]
         _keep(_place(records, "whole", name, words), bits, [*deep, len(group)])
+
+
+def _take_length(records: Records, part: str, name: str, title: str, n_bits: int | None, values: list[float]) -> None:
+    """A mean of a length, with its number of splits, unless there is one of more splits."""
+    own = _place(records, part, name)
+    known = {known: [known, *rest] for known, *rest in own.get(title, [])}
+    if known.get(n_bits, [0])[-1] <= len(values):
+        known[n_bits] = [n_bits, _mean(values), len(values)]
+    own[title] = [known[n] for n in sorted(known, key=lambda n: n or 0)]
 
 
 def _take_other(records: Records, name: str, words: str, bits: str, group: list[Records]) -> None:

@@ -59,6 +59,13 @@ def test_whole_rankings_variants_and_causes_have_their_places(script, records):
     )
     assert [1686, 0.3, 1] in records["soft"]["worm"]["bpb hard"]
     assert [1686, 0.4, 1] in records["soft"]["worm"]["bpb soft"]
+    errors = cells("original", None, [0.3, 0.3], protocol={"experiment": "pair-error"}, pair_error=0.4)
+    errors += cells("bpb", 843, [0.3], protocol={"experiment": "pair-error"}, pair_error=0.45)
+    script.take(records, [cell | {"dataset": {"name": "other"}} for cell in errors])
+    assert records["pair_error"]["other"] == {script.ONE_BIT: [[None, 0.4, 2]], "bpb": [[843, 0.45, 1]]}
+    before = copy.deepcopy(records["pair_error"]["worm"]["bpb"])
+    script.take(records, errors[-1:])
+    assert records["pair_error"]["worm"]["bpb"] == before  # of more splits
     script.take(records, [cells("bad", 421, [0.3])[0] | {"error": "no memory"}])
     assert "bad" not in records["retrieval"]["worm"]
 
