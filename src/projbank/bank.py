@@ -60,8 +60,8 @@ class ProjectionBank(ModelCoder):
         Bits that a dimension serves, each with a weight of its own; above `n_bits` - 1 it is lowered with a warning.
         "auto": 1; with the grouping "auto" and vectors of which 7 of 8 values are 0, as many as the zeros pay for.
     n_sums : int or "auto"
-        Sums of a headed bank, at most D. "auto": D / 4, at least 4,096 and at most 8,192. Fewer make coding cheaper
-        (mixed solver).
+        Sums of a headed bank, at most D. "auto": 8,192, or D where that is less. Fewer make coding cheaper (mixed
+        solver).
     rank : int or "auto"
         What the head brings the sums, or the vector, down to before it turns them into bits. "auto": 256 for
         neighbourhoods (mixed solver), `n_bits` or 1,024 for distances.

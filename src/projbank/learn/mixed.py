@@ -45,8 +45,8 @@ from projbank.progress import say
 from projbank.rows.source import ArrayRows, RowSource
 from projbank.rows.views import standardised
 
-SUMS, SUM_SHARE, RANK = (4096, 8192), 4, 256
-"""Unless told otherwise: a sum for so many dimensions, least and most of them; what the head brings them down to."""
+SUMS, RANK = 8192, 256
+"""Unless told otherwise: sums, at most one for every dimension; what the head brings them down to."""
 TRAIN_SIZE = 20_000
 """Rows to learn from, at most, unless told otherwise."""
 EXACT = 10_000
@@ -163,7 +163,7 @@ class MixedLearner(Learner):
     def _draw_bank(self, rows: RowSource, run: Run) -> Bank:
         """Groups of dimensions, random signs, thresholds at the mean."""
         n_features = rows.shape[1]
-        n_sums = chosen(self.n_sums, min(n_features, max(SUMS[0], min(SUMS[1], n_features // SUM_SHARE))))
+        n_sums = chosen(self.n_sums, min(n_features, SUMS))
         if not isinstance(self.grouping, str) and isinstance(self.n_sums, str):
             n_sums = int(np.max(self.grouping, initial=0)) + 1
         named = isinstance(self.grouping, str) and self.grouping.startswith("soft")
