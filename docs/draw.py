@@ -39,7 +39,7 @@ def precision() -> Any:
     for ax, (name, title) in zip(axes, SETS.items(), strict=True):
         about, others = records["sets"][name], records["retrieval"][name]
         rows = json.loads((HERE.parent / "benchmarks" / "results" / f"mixed_{name}.json").read_text())["rows"]
-        floats = next(row["hamming"][1] for row in rows if row["method"] == "original")
+        floats = fmean(row["hamming"][1] for row in rows if row["method"] == "original")
         ax.axhline(floats, color=GREY, lw=1, ls=":")
         ax.plot(4 * about["D"], floats, "D", color=GREY, ms=9, clip_on=False)
         ax.annotate("floats", (4 * about["D"], floats), (0, -20), textcoords="offset points", ha="right", color=GREY)

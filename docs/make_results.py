@@ -30,9 +30,15 @@ DEFAULT = {
     "imagenette_fv": "Imagenette photos, Fisher vectors",
     "caltech_fv": "Caltech-101 photos, Fisher vectors",
     "imagenette_conv1280": "Imagenette, larger maps",
+    "caltech_conv1280": "Caltech-101, larger maps",
     "tiny_vlad": "Tiny-ImageNet photos, VLAD",
+    "tiny_conv320": "Tiny-ImageNet, maps",
 }
 """Sets on which `benchmarks.mixed` measures the default; the first six stand in the README."""
+FEW = {"imagenette_vlad": "Imagenette photos, VLAD", "tiny_conv320": "Tiny-ImageNet, maps"}
+"""Sets on which 500 bits are learnt from fewer rows."""
+NEIGHBOURS, RULE = ("caltech_vlad", "ucf101", "worm"), 30
+"""Sets on which numbers of neighbours are compared, and what the rule takes there."""
 FIDELITY = {
     "imagenette_vlad": "Imagenette VLAD",
     "imagenette_fv": "Imagenette FV",
@@ -109,16 +115,42 @@ def cost(records: Records) -> str:
     return table(["D/16 / D/8", "model, MB", "training, s", "coding, µs"], rows)
 
 
+def rows_of(name: str) -> list[Records]:
+    """Return what `benchmarks.mixed` measured on a set."""
+    path = MEASURED / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+
+
+def means(rows: list[Records], distance: str = "hamming") -> list[float] | None:
+    """Return mean P@10 and P@50 of rows; None if there are none."""
+    return [fmean(values) for values in zip(*(row[distance] for row in rows), strict=True)] if rows else None
+
+
+def pair(values: list[float] | None) -> str:
+    """Write P@10 and P@50."""
+    return "/".join(map(short, values)) if values else "-"
+
+
 def measured(name: str, distance: str = "hamming") -> dict[int | str, list[float]]:
     """Return P@10 and P@50 of the default by bits, as means over seeds, of the floats ("floats"), and D ("D")."""
     found = json.loads((MEASURED / f"mixed_{name}.json").read_text(encoding="utf-8"))
-    cells: dict[int | str, list[list[float]]] = {}
+    cells: dict[int | str, list[Records]] = {}
     for row in found["rows"]:
         if row["method"] in ("original", "mixed") and "params" not in row:
             is_float = row["method"] == "original"
-            cells.setdefault("floats" if is_float else row["bits"], []).append(row["hamming" if is_float else distance])
-    means = {key: [fmean(values) for values in zip(*rows, strict=True)] for key, rows in cells.items()}
-    return {"D": [found["data"]["dimensions"]], **means}
+            if distance in row:
+                cells.setdefault("floats" if is_float else row["bits"], []).append(row)
+    values = {key: means(rows, distance) or [] for key, rows in cells.items()}
+    return {"D": [found["data"]["dimensions"]], **values}
+
+
+def peer(records: Records, name: str, method: str, n_bits: int) -> str:
+    """Return what another method finds on splits of the default, or on five others of the same size."""
+    found = rows_of(f"mixed_{name}")
+    rows = [row for row in found if row["method"] == method and row["bits"] == n_bits]
+    if rows or records["sets"].get(name, {}).get("learnt_from") != found[0]["train"]:
+        return pair(means(rows))
+    return pair(records["retrieval"][name][method][0][:2])
 
 
 def figures() -> str:
@@ -132,17 +164,56 @@ def figures() -> str:
     return table(["", "floats", "codes", "bytes: floats", "codes"], rows)
 
 
-def default() -> str:
-    """Return what the default finds at several lengths."""
+def default(records: Records) -> str:
+    """Return what the default finds at several lengths, beside the joint bank and ITQ."""
     lengths: dict[str, Callable[[int], int]] = {"64 bits": lambda D: 64}
     lengths |= {f"D/{ratio}": lambda D, ratio=ratio: D // ratio for ratio in (64, 8)}  # type: ignore[misc]
     rows = []
     for name, title in DEFAULT.items():
         found = measured(name)
-        keys = ["floats", *(of(int(found["D"][0])) for of in lengths.values())]
-        cells = [found.get(key) for key in keys] + [measured(name, "asymmetric").get(int(found["D"][0]) // 64)]
-        rows.append([title, *(" / ".join(map(short, cell)) if cell else "-" for cell in cells)])
-    return table(["P@10 / P@50", "floats", *lengths, "D/64, float queries"], rows)
+        D = int(found["D"][0])
+        cells = [found.get("floats"), *(found.get(of(D)) for of in lengths.values())]
+        cells.append(measured(name, "asymmetric").get(D // 64))
+        peers = [peer(records, name, method, D // 64) for method in ("joint", "itq")]
+        own = [row for row in rows_of(f"mixed_{name}") if row["method"] == "mixed" and "params" not in row]
+        splits = str(len({row["seed"] for row in own}))
+        rows.append([title, splits, *map(pair, cells), *peers])
+    return table(["P@10/P@50", "splits", "floats", *lengths, "D/64, float queries", "joint, D/64", "ITQ, D/64"], rows)
+
+
+def few() -> str:
+    """Return what the default finds from fewer rows to learn from."""
+    found = {(name, row["train"]): row for name in FEW for row in rows_of(f"few_{name}")}
+    sizes = sorted({size for _, size in found})
+    cells = [[title, *(pair(found.get((name, n), {}).get("hamming")) for n in sizes)] for name, title in FEW.items()]
+    return table(["learnt from", *(f"{size:,}" for size in sizes)], cells)
+
+
+def neighbours() -> str:
+    """Return what the default finds at a bit for every 64 numbers with other neighbours on its graph, on one split."""
+    rows = []
+    for name in NEIGHBOURS:
+        found = {"D": int(measured(name)["D"][0])}
+        cells = []
+        for n in (RULE, 60, 100):
+            wanted = {"method": "mixed", "seed": 0, "bits": found["D"] // 64}
+            own = [row for row in rows_of(f"mixed_{name}") if wanted.items() <= row.items()]
+            cells.append(means([r for r in own if r.get("params", {"n_neighbors": RULE}) == {"n_neighbors": n}]))
+        rows.append([DEFAULT[name], *map(pair, cells)])
+    return table(["", f"{RULE} (the rule)", "60", "100"], rows)
+
+
+def labelled() -> str:
+    """Return what labels are worth, on a random split and on the official one: P@10/P@50, accuracy of a linear SVM."""
+    splits = {"labelled": "random split", "labelled_official": "official split"}
+    records = [json.loads((MEASURED / f"{name}.json").read_text(encoding="utf-8")) for name in splits]
+    rows: dict[str, list[str]] = {}
+    for record in records:
+        for method, values in record["found"].items():
+            svm = f"{100 * values['SVM']:.1f} %"
+            rows.setdefault(method, []).append(pair([values["P@10"], values["P@50"]]) + f", {svm}")
+    heads = [f"{title}, {record['bits']:,} bits" for title, record in zip(splits.values(), records, strict=True)]
+    return table(["UCF101", *heads], [[method, *cells] for method, cells in rows.items()])
 
 
 def fidelity() -> str:
@@ -215,7 +286,7 @@ def tables_of(records: Records) -> dict[str, dict[str, str]]:
     tables = {"sets": sets(records), "svm": svm(records), "cost": cost(records)}
     tables["precision-50"] = precision(records, AT_50, 1)
     tables["precision-10"] = precision(records, AT_10, 0)
-    tables["default"] = default()
+    tables |= {"default": default(records), "few": few(), "neighbours": neighbours(), "labelled": labelled()}
     others = {"../README.md": {"figures": figures()}, "distances.md": {"fidelity": fidelity(), "nested": nested()}}
     others["text.md"] = {"scifact": scifact()}
     return others | {"results.md": tables} | paper_tables.tables(records)
