@@ -39,6 +39,7 @@ PIPELINE_METHODS = ("lsh", "randst+bpb", "bpb", "bpb-equal")
 NAMED = {"lam": "lambda", "sigma_factor": "sigma factor", "n_basis": "n", "sigma": "sigma", "n_landmarks": "landmarks"}
 READ, READ_SIZE = (("imagenette_vlad", 256), ("caltech_vlad", 256), ("imagenette_vlad", 64)), "N=1500"
 """Sets and D / bits where readings of KBPB are compared, and how many vectors they learn from."""
+HEADED = ("bpb", "kbpb-rbf", "bpb-equal", "kbpb-rbf-equal")
 HEADS = Path(__file__).parents[1] / "benchmarks" / "results" / "kernel_head.json"
 Records = dict[str, Any]
 
@@ -262,15 +263,15 @@ def _tuned(records: Records) -> str:
                 values = lengths.get(f"{records['sets'][name]['D'] // ratio}")
                 default = plain.get(records["sets"][name]["D"] // ratio, (None, 0))[0]
                 default = values[3] if values and len(values) > 3 else default  # of the same splits
-                cells.append(f"{short(default)}/{short(values[0])}" if values else "-")
-            splits, chosen = next((values[1], values[2]) for values in lengths.values())
+                cells.append(f"{short(default)}/{short(values[0])}{_raised(values[1])}" if values else "-")
+            chosen = next(values[2] for values in lengths.values())
             picked = "; ".join(
                 f"{NAMED.get(word, word)} " + ", ".join(f"{v:g}" for v in sorted({one[word] for one in chosen}))
                 for word in chosen[0]
             )
             title = f"{records['sets'][name]['title']}, {records['methods'].get(method, [method])[0]}"
-            rows.append([_fixed(title), *cells, f"{splits}", picked])
-    return table(["default/chosen", *(f"D/{ratio}" for ratio in TUNED_RATIOS), "splits", "chosen"], rows)
+            rows.append([_fixed(title), *cells, _fixed(picked)])
+    return table(["default/chosen", *(f"D/{ratio}" for ratio in TUNED_RATIOS), "chosen"], rows)
 
 
 def _action(records: Records) -> str:
@@ -315,10 +316,14 @@ def _heads(records: Records) -> str:
     rows = []
     for name, one in json.loads(HEADS.read_text(encoding="utf-8"))["sets"].items():
         found = {method: "/".join(map(short, values)) for method, values in one["precision"].items()}
-        title = f"{records['sets'][name]['title']}, {one['bits']} bits"
-        rows.append([_fixed(title), found["head"]])
-        rows[-1] += [f"{found[m]} {found[f'head on {m}']}" for m in ("bpb", "kbpb-rbf", "bpb-equal", "kbpb-rbf-equal")]
-    return table(["own bits, head on sums", "head alone", "BPB", "KBPB", "BPB, equal", "KBPB, equal"], rows)
+        for lam in sorted({method.partition(" lam=")[2] for method in found}):
+            after, title = "", f"{records['sets'][name]['title']}, {one['bits']} bits"
+            if lam:
+                after, title = f" lam={lam}", f"{title}, lambda {lam}"
+            pairs = [(found.get(m + after), found.get(f"head on {m}{after}")) for m in HEADED]
+            cells = ["→".join(pair) if all(pair) else "-" for pair in pairs]
+            rows.append([_fixed(title), "-" if lam else found["head"], *cells])
+    return table(["own bits→head on them", "head alone", "BPB", "KBPB", "BPB, equal", "KBPB, equal"], rows)
 
 
 def _whole(records: Records) -> str:
