@@ -230,6 +230,7 @@ def fidelity() -> str:
             }
             others = (cells[peer][0] if peer in cells else "-" for peer in peers)
             rows.append([title, f"{int(bits):,}", f"**{cells['distances'][0]}**", cells["distances"][1], *others])
+            title = ""
     return table(["", "bits", "`distances`", "in 100", *peers], rows)
 
 
@@ -246,6 +247,7 @@ def nested() -> str:
             firsts = [f"{cell(one[f'first {n}'])} ({cell(one[f'own {n}'])})" for n in lengths]
             whole = f"{cell(one['whole'])} ({cell(one['whole, learnt alone'])})"
             rows.append([title, f"{int(bits):,}", whole, *firsts])
+            title = ""
     return table(["", "bits", "all bits", *(f"first {n}" for n in lengths)], rows)
 
 
