@@ -35,6 +35,8 @@ PIPELINES = {
     "photos_plain": "dense SIFT, no power normalisation",
 }
 """Sets of the same pictures that are described in other ways."""
+SHARES = {2: "N/2", 4: "N/4"}
+"""Names of the smaller numbers of training vectors in the tables of causes."""
 PIPELINE_METHODS = ("lsh", "randst+bpb", "bpb", "bpb-equal")
 NAMED = {"lam": "lambda", "sigma_factor": "sigma factor", "n_basis": "n", "sigma": "sigma", "n_landmarks": "landmarks"}
 READ, READ_SIZE = (("imagenette_vlad", 256), ("caltech_vlad", 256), ("imagenette_vlad", 64)), "N=1500"
@@ -252,7 +254,8 @@ def _tuned(records: Records) -> str:
     rows = []
     for name, found in records.get("tuned", {}).items():
         for words, lengths in found.items():
-            if words == "original":
+            chosen = next(values[2] for values in lengths.values())
+            if not chosen[0]:  # it has no parameters
                 continue
             method, _, size = words.partition(" ")
             given = records.get("variants", {}).get(name, {}).get(f"{method} lam=1.0 {size}".strip(), {})
@@ -264,7 +267,6 @@ def _tuned(records: Records) -> str:
                 default = plain.get(records["sets"][name]["D"] // ratio, (None, 0))[0]
                 default = values[3] if values and len(values) > 3 else default  # of the same splits
                 cells.append(f"{short(default)}/{short(values[0])}{_raised(values[1])}" if values else "-")
-            chosen = next(values[2] for values in lengths.values())
             picked = "; ".join(
                 f"{NAMED.get(word, word)} " + ", ".join(f"{v:g}" for v in sorted({one[word] for one in chosen}))
                 for word in chosen[0]
@@ -341,13 +343,22 @@ def _whole(records: Records) -> str:
     return table(["MAP/area", "floats", "LSH", "k-means", "equal"], rows)
 
 
+def _shares(cells: Records) -> Records:
+    """Cells of fewer training vectors, named by their share of the set's own number."""
+    short_of = {
+        words: round(cells["training"] / int(words[12:])) for words in cells if words.startswith("bpb n_train=")
+    }
+    return {f"bpb n_train={SHARES[short_of[w]]}" if w in short_of else w: value for w, value in cells.items()}
+
+
 def _causes(records: Records) -> dict[str, str]:
     """Three tables of the sets that were measured: groups by weights, settings, other bits and labels."""
     found = records.get("causes", {})
     columns = []
-    for name, one in found.items():
+    for name in [name for name in records["sets"] if name in found]:
+        one = found[name]
         lengths = [length for length in one if length.isdigit()]
-        columns += [(name, n_bits, one.get("all", {}) | one[n_bits]) for n_bits in lengths]
+        columns += [(name, n_bits, _shares(one.get("all", {}) | one[n_bits])) for n_bits in lengths]
     words = "{}, {:,} bits, N = {:,}"
     texts = [words.format(records["sets"][name]["title"], int(n), c["training"]) for name, n, c in columns]
     titles = [text.replace(" ", "&nbsp;") for text in texts]
@@ -360,14 +371,14 @@ def _causes(records: Records) -> dict[str, str]:
         return ["/".join(cells) for cells in zip(*found, strict=True)]
 
     groups = [[NAMES[name], *by_weights(name)] for name in causes.GROUPS]
-    settings = [["as the paper has it", *values("bpb grouping=kmeans weights=learnt")]]
+    settings = [["nothing", *values("bpb grouping=kmeans weights=learnt")]]
     varied = sorted(
         {words for _, _, cells in columns for words in cells if words.startswith("bpb ") and " " not in words[4:]}
     )
     for words in varied:
         word, _, value = words.removeprefix("bpb ").partition("=")
-        title = WORDS[word].format(float(value)) if word in WORDS else "thresholds at the median"
-        settings.append([title, *values(words)])
+        title = WORDS[word].format(float(value)) if word in WORDS and value not in SHARES.values() else value
+        settings.append(["median thresholds" if word == "threshold" else title, *values(words)])
     others = [[title, *values(words)] for words, title in OTHERS.items()]
     return {
         "causes-groups": table(["Gaussian/ones/learnt", *titles], groups),

@@ -13,9 +13,9 @@ WORDS = {"n_train": "{:,.0f} training vectors", "n_neighbors": "k = {:g}", "lam"
 OTHERS = {
     "original": "floats",
     "lsh": "LSH, dense",
-    causes.AXES: "single dimensions (axis-parallel LSH)",
-    "bpb grouping=kmeans pairs=classes": "BPB, class labels for neighbours",
-    "bpb grouping=kmeans-equal pairs=classes": "BPB, equal groups, class labels for neighbours",
+    causes.AXES: "LSH along axes",
+    "bpb grouping=kmeans pairs=classes": "BPB, class labels",
+    "bpb grouping=kmeans-equal pairs=classes": "BPB, equal groups, class labels",
 }
 
 
