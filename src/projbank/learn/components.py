@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from projbank.learn.run import remembered
 from projbank.learn.target import product
-from projbank.rows.source import RowSource, check_finite
+from projbank.rows.source import RowSource, check_finite, release_pages
 from projbank.threads import run_each, split_rows
 
 _COLUMNS = 4096
@@ -56,6 +56,7 @@ def streamed_components(rows: RowSource, rank: int, n_threads: int = 1) -> Compo
         own = block.mean(axis=0, dtype=np.float64)
         n_new = stop - start
         np.subtract(block, own, out=stack[kept : kept + n_new], casting="same_kind")
+        release_pages(block)
         stack[kept + n_new] = np.sqrt(start * n_new / stop) * (means - own)  # what the means differ by
         means += (own - means) * (n_new / stop)
         used = stack[: kept + n_new + (start > 0)]
@@ -83,6 +84,7 @@ def _summed_components(rows: RowSource, rank: int, step: int, n_threads: int) ->
         if not start:
             base = block.mean(axis=0, dtype=np.float64)
         centred = np.subtract(block, base, dtype=np.float32)
+        release_pages(block)
         sums += centred.sum(axis=0, dtype=np.float64)
 
         def add(first: int, last: int, centred: Floats = centred) -> None:
