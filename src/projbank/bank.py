@@ -66,8 +66,9 @@ class ProjectionBank(ModelCoder):
         What the head brings the sums, or the vector, down to before it turns them into bits. "auto": 256 for
         neighbourhoods (mixed solver), `n_bits` or 1,024 for distances.
     n_neighbors : int or "auto"
-        Neighbours of a training vector that count as similar; above N - 1 it is lowered with a warning. "auto": 30, or
-        N / 20 where that is less, at least 5, for the mixed solver; 100 for the others.
+        Neighbours of a training vector that count as similar; above N - 1 it is lowered with a warning. "auto": 30,
+        or N / 20 where that is less, at least 5, for the mixed solver, which takes 15 where up to 10,000 rows have
+        small clusters; 100 for the others.
     n_components : int or "all"
         Leading principal components of the training vectors among which neighbours are looked for, where each number
         is mostly noise, as counts of genes are: 50. "all": the vectors themselves (mixed solver).

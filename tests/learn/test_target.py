@@ -2,7 +2,16 @@ import numpy as np
 import pytest
 
 from projbank.learn import target
-from projbank.learn.target import SimilarityTarget, graded_walk, product, standardise, symmetric_product
+from projbank.learn.target import (
+    SimilarityTarget,
+    closed_share,
+    exact_neighbors,
+    graded_walk,
+    near_enough,
+    product,
+    standardise,
+    symmetric_product,
+)
 from projbank.rows.source import as_rows
 from projbank.rows.views import FoldedRows
 
@@ -86,3 +95,20 @@ def test_long_vectors_are_folded(monkeypatch):
     np.testing.assert_array_equal(found.of(ids, X), expected.of(ids, None))
     np.testing.assert_array_equal(found.cosines(ids, X), expected.cosines(ids, None))
     assert (found.of(ids, X) != exact.of(ids, X)).any()
+
+
+@pytest.mark.parametrize(("size", "kept"), [(12, 15), (200, 30)])
+def test_neighbours_that_lead_out_of_small_clusters_are_left_out(size, kept):
+    rng = np.random.default_rng(0)
+    centers = rng.standard_normal((1200 // size, 40))
+    rows = (np.repeat(centers, size, axis=0) + 0.6 * rng.standard_normal((1200, 40))).astype(np.float32)
+    ids = exact_neighbors(as_rows(rows), 60)
+    near = near_enough(ids)
+    np.testing.assert_array_equal(near, ids[:, :kept])
+
+
+def test_share_of_two_steps_that_end_at_a_neighbour():
+    ids = np.random.default_rng(1).permuted(np.tile(np.arange(30), (30, 1)), axis=1)[:, :4]
+    steps = [(i, ids[j]) for i in range(30) for j in ids[i]]
+    expected = np.mean([np.isin(ends, ids[i]).mean() for i, ends in steps])
+    assert closed_share(ids) == pytest.approx(expected)

@@ -36,6 +36,7 @@ from projbank.learn.target import (
     approximate_neighbors,
     cosine_share,
     exact_neighbors,
+    near_enough,
     neighbor_walk,
     product,
 )
@@ -54,7 +55,7 @@ EXACT = 10_000
 _COARSE = 128
 """Components of the sums in which candidates for neighbours are looked for."""
 _NEIGHBORS, _NEIGHBOR_SHARE, _FEWEST_NEIGHBORS = 30, 20, 5
-"""Neighbours on the graph: so many, but at most one row in so many, and at least so many."""
+"""Neighbours on the graph: so many, or half of them, but at most one row in so many, and at least so many."""
 _PREFIXES = (64, 128, 256)
 """Lengths of codes that a code begins with."""
 _BITS, _ROWS_PER_BIT = (256, 512), 4
@@ -185,9 +186,10 @@ class MixedLearner(Learner):
             return exact_neighbors(ArrayRows(values), n_neighbors, **settings)
         if n_rows > EXACT:
             return approximate_neighbors(sums, components[:, :_COARSE], n_neighbors, seed=run.seed, **settings)
-        if run.start is not None:
-            return exact_neighbors(ArrayRows(sums), n_neighbors, **settings)
-        return exact_neighbors(standardised(rows, self.standardize)[0], n_neighbors, **settings)
+        rows = standardised(rows, self.standardize)[0] if run.start is None else ArrayRows(sums)
+        if isinstance(self.n_neighbors, str) and n_neighbors == _NEIGHBORS:
+            return near_enough(exact_neighbors(rows, 2 * n_neighbors, **settings))
+        return exact_neighbors(rows, n_neighbors, **settings)
 
 
 class Head:
