@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +57,8 @@ def main() -> None:
     parser.add_argument("--bits", required=True, help="comma-separated")
     parser.add_argument("--output", type=Path, default=RESULTS / "nested.json")
     given = parser.parse_args()
-    task, own = make_task(given.vectors), {}
+    task = make_task(given.vectors)
+    own: dict[Any, Any] = {}
     memo = Memo(task.gallery)
     for n_bits in map(int, given.bits.split(",")):
         codes, values = learnt(task, n_bits, memo)
