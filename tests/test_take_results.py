@@ -55,10 +55,10 @@ def test_whole_rankings_variants_and_causes_have_their_places(script, records):
     assert records["variants"]["worm"]["lsh"] == {"1348": [0.45, 0.35, None, None, 2]}
     of = {"of": "soft"}
     script.take(
-        records, [cells("bpb", 1686, [0.3])[0] | of, cells("bpb", 1686, [0.4], params={"grouping": "soft"})[0] | of]
+        records, [cells("bpb", 1349, [0.3])[0] | of, cells("bpb", 1349, [0.4], params={"grouping": "soft"})[0] | of]
     )
-    assert [1686, 0.3, 1] in records["soft"]["worm"]["bpb hard"]
-    assert [1686, 0.4, 1] in records["soft"]["worm"]["bpb soft"]
+    assert [1349, 0.3, 1] in records["soft"]["worm"]["bpb hard"]
+    assert [1349, 0.4, 1] in records["soft"]["worm"]["bpb soft"]
     errors = cells("original", None, [0.3, 0.3], protocol={"experiment": "pair-error"}, pair_error=0.4)
     errors += cells("bpb", 843, [0.3], protocol={"experiment": "pair-error"}, pair_error=0.45)
     script.take(records, [cell | {"dataset": {"name": "other"}} for cell in errors])
