@@ -455,6 +455,14 @@ def test_a_seed_counts_only_where_it_has_the_value():
     assert [v.seeds for v in judge(said("BPB is level with CBE"), one)] == [3]
 
 
+def test_methods_of_one_length_are_no_rivals_by_themselves():
+    one = made_up_set({("lsh", 80): 0.3, ("lsh", 40): 0.3, ("sign", 80): 0.2, ("bpb", 80): 0.4, ("bpb", 40): 0.4})
+    for record in one.records[""]:
+        if record["method"] != "lsh" or record["n_bits"] == 40:
+            record["area"] = record["precision"]["50"]
+    assert [(v.ratio, v.outcome) for v in judge(said("BPB has the largest area"), one)] == [(16, "agrees")]
+
+
 def test_pair_errors_are_means_over_seeds():
     one, errors = made_up_set({}), np.array([0.2, 0.5, 0.4])
     one.records["pair-error"] = over_seeds("pair_error", errors)

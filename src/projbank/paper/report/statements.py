@@ -220,12 +220,19 @@ def judge(said: Statement, one: SetInfo, sets: Sequence[SetInfo] = ()) -> list[V
         if not found:
             continue
         levels = [[found[name] for name in level if name in found] for level in _levels(said)]
-        if len(found) > 1 and (all(levels) or " = " in said.order):
+        whole = all(levels) and all(_of_this_length(said, one, level, found) for level in _levels(said))
+        if len(found) > 1 and (whole or " = " in said.order):
             verdicts.append(_verdict(ratio, _holds(said, levels), found, seeds))
         else:
             verdicts.append(Verdict(ratio, OPEN, found, seeds))
     known = [verdict for verdict in verdicts if verdict.outcome != OPEN]
     return known or verdicts[-1:]
+
+
+def _of_this_length(said: Statement, one: SetInfo, level: list[str], found: dict[str, float]) -> bool:
+    """Whether figures of a level are of this length, if it has methods of any length: signs alone are no rivals."""
+    of_any_length = {r["method"] for r in one.good(said.measure.protocol) if r["n_bits"] is not None} & set(level)
+    return not of_any_length or bool(of_any_length & set(found))
 
 
 def _holds(said: Statement, levels: list[list[float]]) -> bool:
