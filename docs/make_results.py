@@ -224,12 +224,20 @@ def fidelity() -> str:
     for name, title in FIDELITY.items():
         lengths = found.get(name, {}).get("recall of 10 among the first 10 and 100", {})
         for bits in sorted(lengths, key=int):
-            cells = {
-                method: ["/".join(short(cell[kind][i]) for kind in kinds if kind in cell) for i in (0, 1)]
-                for method, cell in lengths[bits].items()
-            }
-            others = (cells[peer][0] if peer in cells else "-" for peer in peers)
-            rows.append([title, f"{int(bits):,}", f"**{cells['distances'][0]}**", cells["distances"][1], *others])
+            cells = lengths[bits]
+            best = {kind: max(cell[kind][0] for cell in cells.values() if kind in cell) for kind in kinds}
+
+            def first(cell: dict[str, list[float]], best: dict[str, float] = best) -> str:
+                return "/".join(
+                    f"**{short(cell[kind][0])}**" if cell[kind][0] == best[kind] else short(cell[kind][0])
+                    for kind in kinds
+                    if kind in cell
+                )
+
+            own = cells["distances"]
+            in_100 = "/".join(short(own[kind][1]) for kind in kinds)
+            others = (first(cells[peer]) if peer in cells else "-" for peer in peers)
+            rows.append([title, f"{int(bits):,}", first(own), in_100, *others])
             title = ""
     return table(["", "bits", "`distances`", "in 100", *peers], rows)
 
