@@ -96,16 +96,15 @@ class Processes:
         """What this process does of the calls until the others have started."""
         with one_opencv_thread():
             while not all(start.done() for start in self._starting):
-                for call in itertools.islice(calls, 1):
-                    done: Future[T] = Future()
-                    try:
-                        done.set_result(task(self._state, *call))
-                    except Exception as error:  # raised when the results before it have been taken
-                        done.set_exception(error)
-                    yield done
-                    break
-                else:
+                call = next(calls, None)
+                if call is None:
                     return
+                done: Future[T] = Future()
+                try:
+                    done.set_result(task(self._state, *call))
+                except Exception as error:  # raised when the results before it have been taken
+                    done.set_exception(error)
+                yield done
 
 
 @contextlib.contextmanager
