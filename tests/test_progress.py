@@ -91,3 +91,13 @@ def test_totals_that_were_a_guess_may_change(monkeypatch):
             advance(1)
     assert "8/8" in sys.stderr.getvalue()
     assert "counting lambs" in sys.stderr.getvalue()
+
+
+def test_short_work_shows_no_estimate():
+    clock = Clock()
+    left = TimeLeft(clock)
+    clock.now += 1
+    left.note(1, 9)
+    assert str(left) == "-:--:--"
+    clock.now += 3
+    assert left.seconds == 6

@@ -13,6 +13,8 @@ from typing import Any
 _ENOUGH, _MUCH = 1 / 8, 1 / 12
 """Steps tell the time left by themselves from this share of the time of the first one on; the first one tells it
 where it is such a part of all."""
+_TOO_SOON = 3.0
+"""Seconds in which nothing is said: programs start, and who waits that long needs no estimate."""
 
 
 class TimeLeft:
@@ -46,8 +48,11 @@ class TimeLeft:
 
     @property
     def seconds(self) -> float | None:
-        """Seconds left from now on; None before there is an estimate."""
-        return None if self._seconds is None else max(0.0, self._seconds - (self._clock() - self._told))
+        """Seconds left from now on; None before there is an estimate, and in the first seconds."""
+        now = self._clock()
+        if self._seconds is None or now - self._start < _TOO_SOON:
+            return None
+        return max(0.0, self._seconds - (now - self._told))
 
     def __str__(self) -> str:
         seconds = self.seconds
